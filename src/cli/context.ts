@@ -1,0 +1,138 @@
+import { realpathSync } from "node:fs";
+import { OverseerError } from "../domain/errors.ts";
+import type { HookEvent } from "../domain/hook-event.ts";
+import { systemClock } from "../effects/clock.ts";
+import { type Git, gitAt } from "../effects/git.ts";
+import { type Paths, pathsOf } from "../effects/paths.ts";
+import { findRoot, isInstalled } from "../effects/root.ts";
+import { assertOwnName, identify } from "../flows/caller.ts";
+import { canonicalBranch } from "../flows/canonical-branch.ts";
+import { type LoadedConfig, loadConfig } from "../flows/config.ts";
+import { unknownAgent } from "../flows/prime.ts";
+import type { Caller, Environment, Project } from "../flows/project.ts";
+import type { Ledger, MailStore } from "../store/contract.ts";
+import { openLedger } from "../store/sqlite/ledger.ts";
+import { openMail } from "../store/sqlite/mail.ts";
+import { exitCodeOf } from "./exit-code.ts";
+import type { Output } from "./output.ts";
+
+/** What a command is given. Everything behind it is opened on first use. */
+export class Context {
+  readonly output: Output;
+  readonly env: Environment;
+  readonly cwd: string;
+  readonly git: Git;
+  readonly clock = systemClock;
+  exitCode = 0;
+  #project: OpenProject | null = null;
+
+  constructor(output: Output, env: Environment, cwd: string) {
+    this.output = output;
+    this.env = env;
+    this.cwd = realpathSync(cwd);
+    this.git = gitAt("git", env);
+  }
+
+  /** The project around the working directory. */
+  get project(): Project {
+    return this.#project ?? this.openAt(pathsOf(this.#installedRoot()));
+  }
+
+  openAt(paths: Paths): Project {
+    this.#project = new OpenProject(this, paths);
+    return this.#project;
+  }
+
+  /** The same project with nothing open. */
+  reopen(): Project {
+    const { paths } = this.project;
+    this.close();
+    return this.openAt(paths);
+  }
+
+  /** Ends the command with the exit code of this error, after its result has been printed. */
+  fail(error: OverseerError): void {
+    this.exitCode = exitCodeOf(error);
+  }
+
+  /** Handles a hook event as the hooks themselves do: `agent`, the worker that calls, or the orchestrator. */
+  async hook(event: HookEvent, agent: string | undefined): Promise<void> {
+    const { project } = this;
+    const caller = await this.caller();
+    assertOwnName(caller, agent, "--agent");
+    const name = caller.kind === "worker" ? caller.name : agent;
+    const session = name === undefined ? null : await project.ledger.currentSession(name);
+    if (name !== undefined && !session) throw await unknownAgent(project, name);
+    const { handleHook, parseCall } = await import("../hooks/handle.ts");
+    await handleHook({
+      ...parseCall(event, await this.stdin()),
+      root: project.paths.root,
+      worker: session && { sessionId: session.id },
+      claudePid: Number(this.env.CLAUDE_PID) || process.ppid,
+      now: this.clock.now(),
+      print: (text) => this.output.raw(text),
+    });
+  }
+
+  caller(): Promise<Caller> {
+    return identify(this.project);
+  }
+
+  async stdin(): Promise<string> {
+    return await Bun.stdin.text();
+  }
+
+  close(): void {
+    this.#project?.close();
+  }
+
+  #installedRoot(): string {
+    const root = this.env.OVERSEER_ROOT ?? findRoot(this.cwd);
+    if (root !== null && isInstalled(pathsOf(root))) return root;
+    throw new OverseerError("not_initialised", `overseer is not set up in ${root ?? this.cwd}`, {
+      hint: root === null ? "git init, commit something, then overseer init" : "overseer init",
+    });
+  }
+}
+
+class OpenProject implements Project {
+  readonly paths: Paths;
+  readonly clock = systemClock;
+  readonly git: Git;
+  readonly env: Environment;
+  readonly cwd: string;
+  #ledger: Ledger | null = null;
+  #mail: MailStore | null = null;
+  #config: Promise<LoadedConfig> | null = null;
+
+  constructor(context: Context, paths: Paths) {
+    this.paths = paths;
+    this.git = context.git;
+    this.env = context.env;
+    this.cwd = context.cwd;
+  }
+
+  get ledger(): Ledger {
+    this.#ledger ??= openLedger(this.paths.ledger, { mayUpgrade: true });
+    return this.#ledger;
+  }
+
+  get mail(): MailStore {
+    this.#mail ??= openMail(this.paths.mail, { mayUpgrade: true });
+    return this.#mail;
+  }
+
+  config(): Promise<LoadedConfig> {
+    this.#config ??= loadConfig(this.paths.root, {
+      canonicalBranch: () => canonicalBranch(this.git, this.paths.root),
+    });
+    return this.#config;
+  }
+
+  close(): void {
+    this.#ledger?.close();
+    this.#mail?.close();
+    this.#ledger = null;
+    this.#mail = null;
+  }
+}

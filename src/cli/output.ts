@@ -1,0 +1,77 @@
+import { OverseerError } from "../domain/errors.ts";
+
+export interface Style {
+  bold(text: string): string;
+  dim(text: string): string;
+  red(text: string): string;
+  green(text: string): string;
+  yellow(text: string): string;
+  cyan(text: string): string;
+}
+
+export interface Streams {
+  stdout(text: string): void;
+  stderr(text: string): void;
+  isTerminal: boolean;
+}
+
+const same = (text: string) => text;
+const PLAIN: Style = { bold: same, dim: same, red: same, green: same, yellow: same, cyan: same };
+
+/** The only mouth: results on stdout, as text or as one JSON envelope, everything else on stderr. */
+export class Output {
+  readonly style: Style;
+  readonly isJson: boolean;
+  readonly #command: string;
+  readonly #streams: Streams;
+
+  private constructor(streams: Streams, command: string, isJson: boolean, style: Style) {
+    this.#streams = streams;
+    this.#command = command;
+    this.isJson = isJson;
+    this.style = style;
+  }
+
+  static async open(streams: Streams, command: string, isJson: boolean, hasColour: boolean): Promise<Output> {
+    // Loaded only where somebody sees it: chalk takes longer to load than most commands take to run.
+    const style = hasColour && !isJson ? new (await import("chalk")).Chalk({ level: 1 }) : PLAIN;
+    return new Output(streams, command, isJson, style);
+  }
+
+  /** The result: `data` for machines, the text for people. Nothing is printed for an empty text. */
+  done(data: unknown, text: (style: Style) => string): void {
+    const words = this.isJson ? JSON.stringify({ ok: true, command: this.#command, data }) : text(this.style);
+    if (words !== "") this.#streams.stdout(words.endsWith("\n") ? words : `${words}\n`);
+  }
+
+  /** A piece of a result that goes on, such as `events --follow`: one JSON object a line, or text. */
+  line(data: unknown, text: (style: Style) => string): void {
+    this.#streams.stdout(`${this.isJson ? JSON.stringify(data) : text(this.style)}\n`);
+  }
+
+  /** Exactly these characters, for a caller that knows what it expects. */
+  raw(text: string): void {
+    this.#streams.stdout(text);
+  }
+
+  failed(error: unknown): void {
+    const { code, message, hint } = inWords(error);
+    if (this.isJson) {
+      const told = { code, message, ...(hint === undefined ? {} : { hint }) };
+      this.#streams.stdout(`${JSON.stringify({ ok: false, command: this.#command, error: told })}\n`);
+    } else {
+      const lines = hint === undefined ? [message] : [message, this.style.dim(`next: ${hint}`)];
+      this.#streams.stderr(`${this.style.red("overseer:")} ${lines.join("\n  ")}\n`);
+    }
+  }
+}
+
+function inWords(error: unknown): { code: string; message: string; hint?: string | undefined } {
+  if (error instanceof OverseerError) return { code: error.code, message: error.message, hint: error.hint };
+  const message = error instanceof Error ? error.message : String(error);
+  return {
+    code: "internal",
+    message: `something went wrong inside overseer: ${message}`,
+    hint: "overseer doctor; the details are in .overseer/logs/errors.log",
+  };
+}

@@ -1,0 +1,187 @@
+import { LOG_NAMES } from "../domain/hook-event.ts";
+import { SENDABLE_TYPES } from "../domain/mail.ts";
+import { PRIORITIES, TASK_STATUSES } from "../domain/task.ts";
+import type { CommandSpec, OptionSpec } from "./command.ts";
+
+const AGENT: OptionSpec = { flags: "--agent <name>", meaning: "whose; a worker is always itself" };
+const BODY: OptionSpec = { flags: "--body <text>", meaning: "the text; - reads it from standard input" };
+
+/** What a word alone, such as `overseer mail`, stands for. */
+export const GROUPS: Readonly<Record<string, string>> = {
+  config: "what is configured, and where each value comes from",
+  task: "the work there is to do",
+  mail: "messages between agents, the orchestrator and you",
+};
+
+/** The only list of commands. */
+export const COMMANDS: readonly CommandSpec[] = [
+  {
+    path: ["init"],
+    summary: "set overseer up in this repository",
+    load: () => import("../commands/init.ts"),
+  },
+  {
+    path: ["uninstall"],
+    summary: "take out what init put in",
+    load: () => import("../commands/uninstall.ts"),
+  },
+  {
+    path: ["status"],
+    summary: "who works on what, and what waits",
+    load: () => import("../commands/status.ts"),
+  },
+  {
+    path: ["task", "create"],
+    summary: "create a task",
+    arguments: [{ name: "title", meaning: "what is to be done, in one line" }],
+    options: [
+      BODY,
+      { flags: "--files <paths>", meaning: "files, folders or globs it is about, separated by commas" },
+      { flags: "--depends <ids>", meaning: "tasks that must be done first, separated by commas" },
+      { flags: "--priority <priority>", meaning: "how urgent it is (normal)", choices: PRIORITIES },
+      { flags: "--tag <tag>", meaning: "a tag; may be given several times", isList: true },
+    ],
+    examples: ['overseer task create "Add a login form" --files src/login --priority high'],
+    load: () => import("../commands/task-create.ts"),
+  },
+  {
+    path: ["task", "list"],
+    summary: "list the open tasks",
+    options: [
+      { flags: "--status <status>", meaning: "only these", choices: TASK_STATUSES },
+      { flags: "--all", meaning: "closed ones too" },
+      { flags: "--limit <n>", meaning: "how many at the most (100)" },
+    ],
+    load: () => import("../commands/task-list.ts"),
+  },
+  {
+    path: ["task", "show"],
+    summary: "show one task whole",
+    arguments: [{ name: "id", meaning: "the task" }],
+    load: () => import("../commands/task-show.ts"),
+  },
+  {
+    path: ["task", "ready"],
+    summary: "list the tasks that nothing stands in the way of",
+    load: () => import("../commands/task-ready.ts"),
+  },
+  {
+    path: ["task", "close"],
+    summary: "say that a task is done",
+    arguments: [{ name: "id", meaning: "the task" }],
+    options: [{ flags: "--reason <text>", meaning: "what was done", isRequired: true }],
+    load: () => import("../commands/task-close.ts"),
+  },
+  {
+    path: ["mail", "send"],
+    summary: "send a message",
+    options: [
+      {
+        flags: "--to <names>",
+        meaning: "names separated by commas, @all, or @builder and the like",
+        isRequired: true,
+      },
+      { flags: "--subject <text>", meaning: "what it is about, in one line", isRequired: true },
+      BODY,
+      { flags: "--type <type>", meaning: "what kind of message (status)", choices: SENDABLE_TYPES },
+      { flags: "--priority <priority>", meaning: "how urgent it is (normal)", choices: PRIORITIES },
+      { flags: "--thread <id>", meaning: "the thread it belongs to" },
+      { flags: "--from <name>", meaning: "the sender; a worker is always itself" },
+    ],
+    examples: ['overseer mail send --to ada --subject "Use the new API" --body - --priority high < note.md'],
+    load: () => import("../commands/mail-send.ts"),
+  },
+  {
+    path: ["mail", "check"],
+    summary: "print your unread mail and mark it read",
+    options: [
+      AGENT,
+      { flags: "--inject", meaning: "as the hooks show it to a model; nothing when there is none" },
+    ],
+    load: () => import("../commands/mail-check.ts"),
+  },
+  {
+    path: ["mail", "wait"],
+    summary: "wait for mail, then print it and mark it read",
+    options: [AGENT, { flags: "--timeout <duration>", meaning: "how long, such as 30s or 10m (10m)" }],
+    load: () => import("../commands/mail-wait.ts"),
+  },
+  {
+    path: ["mail", "list"],
+    summary: "list messages without marking anything",
+    options: [
+      { flags: "--from <name>", meaning: "only from this sender" },
+      { flags: "--to <name>", meaning: "only to this recipient" },
+      { flags: "--unread", meaning: "only unread ones" },
+      { flags: "--limit <n>", meaning: "how many at the most (20)" },
+    ],
+    load: () => import("../commands/mail-list.ts"),
+  },
+  {
+    path: ["mail", "read"],
+    summary: "print one message whole",
+    arguments: [{ name: "id", meaning: "the message" }],
+    load: () => import("../commands/mail-read.ts"),
+  },
+  {
+    path: ["mail", "reply"],
+    summary: "answer a message in its thread",
+    arguments: [{ name: "id", meaning: "the message" }],
+    options: [
+      { ...BODY, isRequired: true },
+      { flags: "--type <type>", meaning: "what kind of message (status)", choices: SENDABLE_TYPES },
+      { flags: "--priority <priority>", meaning: "how urgent it is (as the message's)", choices: PRIORITIES },
+    ],
+    load: () => import("../commands/mail-reply.ts"),
+  },
+  {
+    path: ["events"],
+    summary: "what happened, oldest first",
+    options: [
+      { flags: "--agent <name>", meaning: "only of this agent" },
+      { flags: "--type <type>", meaning: "a type such as mail.sent, or a family such as mail" },
+      { flags: "--since <when>", meaning: "a duration such as 2h, or a date" },
+      { flags: "--limit <n>", meaning: "how many at the most (50)" },
+      { flags: "--follow", meaning: "go on printing what happens" },
+    ],
+    load: () => import("../commands/events.ts"),
+  },
+  {
+    path: ["prime"],
+    summary: "what an agent must know to begin or go on",
+    options: [AGENT, { flags: "--compact", meaning: "only what must not be forgotten" }],
+    load: () => import("../commands/prime.ts"),
+  },
+  {
+    path: ["log"],
+    summary: "record a hook event; its JSON on standard input",
+    arguments: [
+      { name: "event", meaning: "the event, or Claude Code's name for it", choices: Object.keys(LOG_NAMES) },
+    ],
+    options: [AGENT],
+    load: () => import("../commands/log.ts"),
+  },
+  {
+    path: ["config", "show"],
+    summary: "print every value in effect and where it comes from",
+    load: () => import("../commands/config-show.ts"),
+  },
+  {
+    path: ["config", "validate"],
+    summary: "check .overseer/config.yaml",
+    load: () => import("../commands/config-validate.ts"),
+  },
+  {
+    path: ["doctor"],
+    summary: "look for what is broken",
+    options: [{ flags: "--fix", meaning: "repair what can be repaired without losing anything" }],
+    load: () => import("../commands/doctor.ts"),
+  },
+  {
+    path: ["completions"],
+    summary: "print a completion script for your shell",
+    arguments: [{ name: "shell", meaning: "your shell", choices: ["bash", "zsh", "fish"] }],
+    examples: ["overseer completions bash > ~/.local/share/bash-completion/completions/overseer"],
+    load: () => import("../commands/completions.ts"),
+  },
+];

@@ -1,0 +1,26 @@
+import type { Run } from "../cli/command.ts";
+import { toBody, toList, toMessageType, toPriority } from "../cli/values.ts";
+import { messageView } from "../cli/views.ts";
+import { OverseerError } from "../domain/errors.ts";
+import { assertOwnName } from "../flows/caller.ts";
+import { sendMail } from "../flows/mail.ts";
+
+export const run: Run = async (context, typed) => {
+  const caller = await context.caller();
+  assertOwnName(caller, typed.text("from"), "--from");
+  const to = toList(typed.text("to"));
+  if (to.length === 0)
+    throw new OverseerError("usage", "--to names nobody", { hint: "overseer status shows who is there" });
+  const messages = await sendMail(context.project, {
+    from: typed.text("from") ?? caller.name,
+    to,
+    subject: typed.text("subject") ?? "",
+    body: await toBody(typed.text("body"), context),
+    type: toMessageType(typed.text("type")),
+    priority: toPriority(typed.text("priority")) ?? "normal",
+    threadId: typed.text("thread") ?? null,
+  });
+  context.output.done({ messages: messages.map(messageView) }, (style) =>
+    messages.map((message) => `${style.bold(message.id)} sent to ${message.to}`).join("\n"),
+  );
+};

@@ -1,0 +1,12 @@
+import type { Run } from "../cli/command.ts";
+import { uninstallProject } from "../flows/uninstall.ts";
+
+export const run: Run = async (context) => {
+  const result = await uninstallProject(context.project, () => context.close());
+  context.output.done(result, () => {
+    const restored = result.restored.length > 0 ? ` ${result.restored.join(" and ")} as before.` : "";
+    const kept =
+      result.kept.length > 0 ? `\nKept, because you wrote or changed it: ${result.kept.join(", ")}` : "";
+    return `overseer is gone from this repository.${restored}${kept}`;
+  });
+};

@@ -1,0 +1,44 @@
+/**
+ * Every type of event there is. An event is appended to the ledger and to the NDJSON logs, never changed: together they
+ * answer "why did it do that?".
+ */
+export const EVENT_TYPES = {
+  "session.registered": "a session was created",
+  "session.started": "Claude Code began, resumed or cleared the session",
+  "session.compacted": "the session's context was compacted",
+  "session.prompted": "the session got a prompt",
+  "session.tool_started": "a tool call began",
+  "session.tool_finished": "a tool call succeeded",
+  "session.tool_failed": "a tool call failed",
+  "session.waiting": "the session waits for a permission or an answer",
+  "session.notified": "Claude Code notified its user",
+  "session.turn_ended": "the session ended its turn and is idle",
+  "session.turn_failed": "the turn ended in an error",
+  "session.compacting": "the session's context is about to be compacted",
+  "session.ended": "Claude Code ended the session",
+  "session.milestone": "older events of an agent, counted",
+  "task.created": "a task was created",
+  "task.queued": "a task became ready",
+  "task.closed": "a task was closed",
+  "mail.sent": "a message was sent",
+  "mail.delivered": "a message was printed to its recipient",
+  "mail.read": "a message was acknowledged",
+  "mail.released": "a message was printed to a session that died before it could read it",
+  "store.corrupt": "a database was corrupt and was set aside",
+  "store.restored": "a database was restored from the logs",
+} as const satisfies Record<string, string>;
+
+export type EventType = keyof typeof EVENT_TYPES;
+
+export interface NewEvent {
+  at: number;
+  type: EventType;
+  agent?: string | null;
+  sessionId?: string | null;
+  taskId?: string | null;
+  data?: Readonly<Record<string, unknown>>;
+}
+
+export function isEventType(text: string): text is EventType {
+  return Object.hasOwn(EVENT_TYPES, text);
+}

@@ -1,0 +1,95 @@
+import { HOOK_EVENTS, type HookEvent } from "./hook-event.ts";
+
+export type HookRole = "worker" | "orchestrator";
+
+/** What a hook command starts: absolute paths, so that neither PATH nor the folder it is called in matter. */
+export interface HookProgram {
+  bun: string;
+  config: string;
+  entry: string;
+}
+
+interface HookGroup {
+  hooks: { type: string; command: string; timeout?: number }[];
+}
+export type HookGroups = Partial<Record<HookEvent, HookGroup[]>>;
+
+/** The orchestrator is the person's own session: no guard, no record of what it does, only its turns and its mail. */
+const ORCHESTRATOR_EVENTS: readonly HookEvent[] = [
+  "SessionStart",
+  "UserPromptSubmit",
+  "PostToolUse",
+  "PostToolUseFailure",
+  "Stop",
+  "StopFailure",
+  "SessionEnd",
+];
+const TIMEOUT_SECONDS = 30;
+
+export function hookGroups(role: HookRole, program: HookProgram, root: string): HookGroups {
+  const events = role === "worker" ? HOOK_EVENTS : ORCHESTRATOR_EVENTS;
+  return Object.fromEntries(
+    events.map((event) => {
+      const command = hookCommand(role, program, event, root);
+      return [event, [{ hooks: [{ type: "command", command, timeout: TIMEOUT_SECONDS }] }]];
+    }),
+  );
+}
+
+/**
+ * Claude Code runs it with `sh -c`. With `exec`, the hook's parent is Claude Code itself. The two options shut out the
+ * `.env` and the `bunfig.toml` of the repository, which Bun would otherwise read and run.
+ */
+export function hookCommand(role: HookRole, program: HookProgram, event: HookEvent, root: string): string {
+  const { bun, config, entry } = program;
+  return `exec ${quoted(bun)} --no-env-file ${quoted(`--config=${config}`)} ${quoted(entry)} ${role} ${event} ${quoted(root)}`;
+}
+
+function quoted(text: string): string {
+  return `'${text.replaceAll("'", "'\\''")}'`;
+}
+
+/** A command that some version of overseer put there. */
+export function isOurCommand(command: unknown): boolean {
+  return typeof command === "string" && /\/dist\/hook\.js' (?:orchestrator|worker) [A-Za-z]+ '/.test(command);
+}
+
+export type Settings = Record<string, unknown>;
+
+/** The user's settings with these hooks after their own. */
+export function withHooks(settings: Settings, groups: HookGroups): Settings {
+  const theirs = withoutOurHooks(settings);
+  const hooks: Record<string, unknown> = isObject(theirs.hooks) ? { ...theirs.hooks } : {};
+  for (const [event, ours] of Object.entries(groups)) {
+    const before = hooks[event];
+    hooks[event] = [...(Array.isArray(before) ? before : []), ...ours];
+  }
+  return { ...theirs, hooks };
+}
+
+/** The settings without anything of ours. An event or a section that held nothing else goes with it. */
+export function withoutOurHooks(settings: Settings): Settings {
+  if (!isObject(settings.hooks)) return settings;
+  const hooks: Record<string, unknown> = {};
+  let isChanged = false;
+  for (const [event, groups] of Object.entries(settings.hooks)) {
+    const kept = Array.isArray(groups) ? groups.flatMap(withoutOurs) : groups;
+    isChanged ||= JSON.stringify(kept) !== JSON.stringify(groups);
+    const isEmptied = Array.isArray(kept) && kept.length === 0 && Array.isArray(groups) && groups.length > 0;
+    if (!isEmptied) hooks[event] = kept;
+  }
+  if (!isChanged) return settings;
+  const { hooks: _, ...rest } = settings;
+  return Object.keys(hooks).length > 0 ? { ...settings, hooks } : rest;
+}
+
+function withoutOurs(group: unknown): unknown[] {
+  if (!isObject(group) || !Array.isArray(group.hooks)) return [group];
+  const kept = group.hooks.filter((hook: unknown) => !(isObject(hook) && isOurCommand(hook.command)));
+  if (kept.length === group.hooks.length) return [group];
+  return kept.length === 0 ? [] : [{ ...group, hooks: kept }];
+}
+
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,78 @@
+import type { HookPayload } from "./hook-payload.ts";
+import { cleanText, cleanValue } from "./redact.ts";
+
+const INPUT_BOUNDS = { maxText: 2_000, maxItems: 20, maxDepth: 3 };
+const RESULT_LENGTH = 500;
+const ERROR_LENGTH = 2_000;
+
+/** What is kept of a tool call: enough to see what it did, never a secret, never more than a screenful. */
+export interface ToolCall {
+  tool: string;
+  input: unknown;
+  durationMs: number | null;
+  result: string | null;
+  error: string | null;
+  files: string[];
+  git: string[];
+  mail: string[];
+}
+
+export function describeToolCall(payload: HookPayload, isRedacting: boolean): ToolCall {
+  const command = textAt(payload.toolInput, "command") ?? "";
+  return {
+    tool: cleanText(payload.toolName, 100, isRedacting),
+    input: cleanValue(payload.toolInput, INPUT_BOUNDS, isRedacting),
+    durationMs: payload.durationMs,
+    result: payload.toolResponse === null ? null : summarise(payload.toolResponse, isRedacting),
+    error: payload.error === null ? null : cleanText(payload.error, ERROR_LENGTH, isRedacting),
+    files: touchedFiles(payload, isRedacting),
+    git: wordsAfter(command, "git"),
+    mail: wordsAfter(command, "mail"),
+  };
+}
+
+const TELLING_KEYS = ["command", "file_path", "pattern", "url", "description", "prompt"];
+
+/** The part of a call that tells a person what it was about. */
+export function headline(call: ToolCall): string {
+  for (const key of TELLING_KEYS) {
+    const about = textAt(call.input, key);
+    if (about) return `${call.tool} ${about.replaceAll("\n", " ").slice(0, 160)}`;
+  }
+  return call.tool;
+}
+
+function summarise(response: unknown, isRedacting: boolean): string {
+  const text =
+    typeof response === "string"
+      ? response
+      : (textAt(response, "stdout") ?? JSON.stringify(cleanValue(response, INPUT_BOUNDS, isRedacting)));
+  return cleanText(text, RESULT_LENGTH, isRedacting);
+}
+
+function touchedFiles(payload: HookPayload, isRedacting: boolean): string[] {
+  const writes = ["Write", "Edit", "MultiEdit", "NotebookEdit"].includes(payload.toolName);
+  const file = textAt(payload.toolInput, "file_path") ?? textAt(payload.toolInput, "notebook_path");
+  return writes && file ? [cleanText(file, 500, isRedacting)] : [];
+}
+
+/** The first word after each `program` that is not an option: `commit` for `git -C . commit`. */
+function wordsAfter(command: string, program: string): string[] {
+  if (!command.includes(`${program} `)) return [];
+  const found: string[] = [];
+  let isNext = false;
+  for (const word of command.slice(0, INPUT_BOUNDS.maxText).replaceAll("\n", " ").split(" ")) {
+    if (word === program) isNext = true;
+    else if (isNext && word >= "a" && word < "{") {
+      isNext = false;
+      if (!found.includes(word)) found.push(word.slice(0, 40));
+    }
+  }
+  return found.slice(0, 10);
+}
+
+function textAt(value: unknown, key: string): string | null {
+  if (typeof value !== "object" || value === null || !Object.hasOwn(value, key)) return null;
+  const found: unknown = Reflect.get(value, key);
+  return typeof found === "string" && found !== "" ? found : null;
+}

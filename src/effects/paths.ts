@@ -1,0 +1,54 @@
+/** Where everything of overseer's lies in a user's repository. The only place that spells these paths. */
+export interface Paths {
+  root: string;
+  home: string;
+  config: string;
+  compiled: string;
+  manifest: string;
+  userHooks: string;
+  installed: string;
+  ignore: string;
+  specs: string;
+  agents: string;
+  worktrees: string;
+  logs: string;
+  journal: string;
+  errors: string;
+  ledger: string;
+  mail: string;
+  claude: string;
+  settings: string;
+  claudeMd: string;
+}
+
+// Joined by hand: loading node:path costs a hook more than opening its database.
+export function pathsOf(root: string): Paths {
+  const home = `${root}/.overseer`;
+  const claude = `${root}/.claude`;
+  return {
+    root,
+    home,
+    config: `${home}/config.yaml`,
+    compiled: `${home}/compiled.json`,
+    manifest: `${home}/agent-manifest.json`,
+    userHooks: `${home}/hooks.json`,
+    installed: `${home}/installed.json`,
+    ignore: `${home}/.gitignore`,
+    specs: `${home}/specs`,
+    agents: `${home}/agents`,
+    worktrees: `${home}/worktrees`,
+    logs: `${home}/logs`,
+    journal: `${home}/logs/journal.ndjson`,
+    errors: `${home}/logs/errors.log`,
+    ledger: `${home}/sessions.db`,
+    mail: `${home}/mail.db`,
+    claude,
+    settings: `${claude}/settings.local.json`,
+    claudeMd: `${claude}/CLAUDE.md`,
+  };
+}
+
+/** `<agent>/<time>`: a time that sorts, and that every file system takes as a name. */
+export function sessionLogFolder(agent: string, startedAt: number): string {
+  return `${agent}/${new Date(startedAt).toISOString().replaceAll(":", "-")}`;
+}

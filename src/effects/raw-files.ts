@@ -1,0 +1,85 @@
+import { dlopen, ptr } from "bun:ffi";
+
+/**
+ * Appending to a log and reading standard input, for the hooks. Loading node:fs costs 1.5 ms, half of what starting Bun
+ * costs; calling libc itself costs 0.6. Whatever goes wrong here is done again with node:fs, which tells why.
+ */
+const O_RDONLY_CLOEXEC = 0o2000000;
+const O_WRONLY_CREAT_APPEND_CLOEXEC = 0o2002101;
+const MODE = 0o644;
+const CHUNK = 64 * 1024;
+
+type Libc = NonNullable<ReturnType<typeof loadLibc>>;
+const libc = process.platform === "linux" ? loadLibc() : null;
+
+function loadLibc() {
+  try {
+    return dlopen("libc.so.6", {
+      open: { args: ["ptr", "i32", "i32"], returns: "i32" },
+      read: { args: ["i32", "ptr", "usize"], returns: "i32" },
+      write: { args: ["i32", "ptr", "usize"], returns: "i32" },
+      close: { args: ["i32"], returns: "i32" },
+    }).symbols;
+  } catch (error) {
+    if (error instanceof Error) return null; // musl, or a system that forbids it: node:fs serves
+    throw error;
+  }
+}
+
+/** One write, so that the text stays whole however many processes append at once. */
+export function appendWhole(file: string, text: string): void {
+  const bytes = new TextEncoder().encode(text);
+  const written = libc ? appendQuickly(libc, file, bytes) : 0;
+  if (written < bytes.length) appendSlowly(file, bytes.subarray(written));
+}
+
+function appendQuickly(c: Libc, file: string, bytes: Uint8Array): number {
+  const fd = c.open(ptr(cString(file)), O_WRONLY_CREAT_APPEND_CLOEXEC, MODE);
+  if (fd < 0) return 0;
+  const written = Number(c.write(fd, ptr(bytes), bytes.length));
+  c.close(fd);
+  return Math.max(0, written);
+}
+
+function appendSlowly(file: string, bytes: Uint8Array): void {
+  const fs = process.getBuiltinModule("node:fs");
+  fs.mkdirSync(file.slice(0, file.lastIndexOf("/")), { recursive: true });
+  fs.appendFileSync(file, bytes, { mode: MODE });
+}
+
+/** Everything on standard input. Bytes that are not UTF-8 become replacement characters. */
+export function readStdin(): string {
+  return readToEnd(0) ?? process.getBuiltinModule("node:fs").readFileSync(0, "utf8");
+}
+
+/** A small file's text; null when there is none, or none that can be read. */
+export function readText(file: string): string | null {
+  if (!libc) return readSlowly(file);
+  const fd = libc.open(ptr(cString(file)), O_RDONLY_CLOEXEC, 0);
+  if (fd < 0) return null;
+  const text = readToEnd(fd);
+  libc.close(fd);
+  return text;
+}
+
+function readSlowly(file: string): string | null {
+  const fs = process.getBuiltinModule("node:fs");
+  return fs.existsSync(file) ? fs.readFileSync(file, "utf8") : null;
+}
+
+function readToEnd(fd: number): string | null {
+  if (!libc) return null;
+  const decoder = new TextDecoder();
+  const chunk = new Uint8Array(CHUNK);
+  let text = "";
+  for (;;) {
+    const length = Number(libc.read(fd, ptr(chunk), CHUNK));
+    if (length < 0) return null;
+    if (length === 0) return text + decoder.decode();
+    text += decoder.decode(chunk.subarray(0, length), { stream: true });
+  }
+}
+
+function cString(text: string): Uint8Array {
+  return new TextEncoder().encode(`${text}\0`);
+}

@@ -1,0 +1,115 @@
+import { OverseerError } from "../domain/errors.ts";
+
+export interface RunOptions {
+  cwd?: string;
+  env?: Readonly<Record<string, string | undefined>>;
+  input?: string;
+  timeoutMs: number;
+  /** Output beyond this is dropped and `isCut` says so. */
+  maxBytes?: number;
+}
+
+export interface RunResult {
+  exitCode: number;
+  stdout: string;
+  stderr: string;
+  isCut: boolean;
+}
+
+const DEFAULT_MAX_BYTES = 16 * 1024 * 1024;
+/** After its time a child is asked to end, and this much later made to. */
+const GRACE_MS = 2_000;
+
+/**
+ * The one place where overseer starts a process and waits for it: an argv, never a shell. An exit code is a result; a
+ * program that is not there, or that did not end in time, is an error.
+ */
+export async function run(argv: readonly [string, ...string[]], options: RunOptions): Promise<RunResult> {
+  const child = start(argv, options);
+  const maxBytes = options.maxBytes ?? DEFAULT_MAX_BYTES;
+  const stdout = readBounded(child.stdout, maxBytes);
+  const stderr = readBounded(child.stderr, maxBytes);
+  const deadline = endInTime(child, options.timeoutMs);
+  const exitCode = await child.exited;
+  deadline.clear();
+  // A grandchild that outlives its parent may hold the pipes open for as long as it likes.
+  await Promise.race([Promise.all([stdout.ended, stderr.ended]), Bun.sleep(GRACE_MS)]);
+  if (deadline.isPast()) {
+    throw new OverseerError("command_timeout", `${argv[0]} did not end within ${options.timeoutMs} ms`, {
+      hint: "try again, or look at what keeps it",
+    });
+  }
+  const [out, err] = [stdout.stop(), stderr.stop()];
+  return { exitCode, stdout: out.text, stderr: err.text, isCut: out.isCut || err.isCut };
+}
+
+/** The output of a program that must succeed. */
+export async function output(argv: readonly [string, ...string[]], options: RunOptions): Promise<string> {
+  const result = await run(argv, options);
+  if (result.exitCode === 0) return result.stdout;
+  const said = (result.stderr.trim() || result.stdout.trim() || "it said nothing").slice(0, 2_000);
+  throw new OverseerError(
+    "command_failed",
+    `${argv.slice(0, 2).join(" ")} failed with ${result.exitCode}: ${said}`,
+  );
+}
+
+function start(argv: readonly [string, ...string[]], options: RunOptions) {
+  try {
+    return Bun.spawn([...argv], {
+      stdin: options.input === undefined ? "ignore" : new TextEncoder().encode(options.input),
+      stdout: "pipe",
+      stderr: "pipe",
+      env: { ...(options.env ?? process.env) },
+      ...(options.cwd === undefined ? {} : { cwd: options.cwd }),
+    });
+  } catch (error) {
+    if (!isMissingProgram(error)) throw error;
+    throw new OverseerError("program_missing", `${argv[0]} is not installed`, {
+      hint: "overseer doctor says what is needed",
+      cause: error,
+    });
+  }
+}
+
+function isMissingProgram(error: unknown): boolean {
+  return error instanceof Error && "code" in error && (error.code === "ENOENT" || error.code === "EACCES");
+}
+
+function endInTime(child: Bun.Subprocess, timeoutMs: number) {
+  let isPast = false;
+  let kill: ReturnType<typeof setTimeout> | undefined;
+  const end = setTimeout(() => {
+    isPast = true;
+    child.kill("SIGTERM");
+    kill = setTimeout(() => child.kill("SIGKILL"), GRACE_MS);
+  }, timeoutMs);
+  return {
+    isPast: () => isPast,
+    clear() {
+      clearTimeout(end);
+      clearTimeout(kill);
+    },
+  };
+}
+
+function readBounded(stream: ReadableStream<Uint8Array>, maxBytes: number) {
+  const decoder = new TextDecoder();
+  const reader = stream.getReader();
+  let text = "";
+  let bytes = 0;
+  const read = async () => {
+    for (let next = await reader.read(); !next.done; next = await reader.read()) {
+      const room = maxBytes - bytes;
+      bytes += next.value.length;
+      if (room > 0) text += decoder.decode(next.value.subarray(0, room), { stream: true });
+    }
+  };
+  return {
+    ended: read(),
+    stop() {
+      void reader.cancel();
+      return { text: text + decoder.decode(), isCut: bytes > maxBytes };
+    },
+  };
+}

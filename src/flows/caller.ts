@@ -1,0 +1,74 @@
+import { OverseerError } from "../domain/errors.ts";
+import { HUMAN, ORCHESTRATOR, quote } from "../domain/names.ts";
+import { isLive } from "../domain/session.ts";
+import { ancestors } from "../effects/processes.ts";
+import { hashToken } from "../effects/tokens.ts";
+import type { Session } from "../store/contract.ts";
+import type { Caller, Project } from "./project.ts";
+
+/**
+ * A worker is known by its token and by nothing else; whoever looks like a worker but has none is refused, so that a
+ * worker that lost its environment does not act as the person. Detection and order, not a wall: all run as one user.
+ */
+export async function identify(project: Project): Promise<Caller> {
+  const token = project.env.OVERSEER_TOKEN;
+  if (token) return await byToken(project, token);
+  await refuseLostWorkers(project);
+  return project.env.CLAUDECODE ? { kind: ORCHESTRATOR, name: ORCHESTRATOR } : { kind: HUMAN, name: HUMAN };
+}
+
+/** The caller, checked against the name that `--agent` or `--from` gives. Only a worker is held to its own. */
+export function assertOwnName(caller: Caller, name: string | undefined, flag: string): void {
+  if (caller.kind !== "worker" || name === undefined || name === caller.name) return;
+  throw new OverseerError("not_you", `you are ${caller.name}, not ${quote(name)}`, {
+    hint: `leave ${flag} out: your commands always act as ${caller.name}`,
+  });
+}
+
+async function byToken(project: Project, token: string): Promise<Caller> {
+  const found = await project.ledger.findSession({ tokenHash: hashToken(token) });
+  if (!found) {
+    throw new OverseerError("token_unknown", "OVERSEER_TOKEN belongs to no session of this project", {
+      hint: "unset OVERSEER_TOKEN if you are not a worker",
+    });
+  }
+  const { session, isCurrent } = found;
+  if (!isCurrent) {
+    throw new OverseerError(
+      "not_you",
+      `this is an older session of ${session.name}; a newer one has taken its place`,
+      {
+        hint: "overseer status shows who is there",
+      },
+    );
+  }
+  return { kind: "worker", name: session.name, session };
+}
+
+async function refuseLostWorkers(project: Project): Promise<void> {
+  const { env, cwd } = project;
+  const workers = (await project.ledger.currentSessions()).filter(
+    (session) => session.capability !== ORCHESTRATOR,
+  );
+  const above = workers.some((worker) => worker.pid !== null) ? await ancestors(process.pid) : [];
+  const lost = workers.find(
+    (worker) =>
+      worker.name === env.OVERSEER_AGENT_NAME ||
+      (worker.claudeSessionId !== null && worker.claudeSessionId === env.CLAUDE_CODE_SESSION_ID) ||
+      isInside(cwd, worker) ||
+      (isLive(worker.state) && worker.pid !== null && above.includes(worker.pid)),
+  );
+  const isInWorktrees = cwd.startsWith(`${project.paths.worktrees}/`);
+  if (!lost && !isInWorktrees) return;
+  throw new OverseerError(
+    "worker_without_token",
+    `this looks like ${lost ? `${lost.name}'s session` : "a worker's worktree"}, but OVERSEER_TOKEN is missing`,
+    {
+      hint: `run it from ${project.paths.root}; a worker's own commands keep the environment it was started with`,
+    },
+  );
+}
+
+function isInside(cwd: string, worker: Session): boolean {
+  return worker.worktree !== null && (cwd === worker.worktree || cwd.startsWith(`${worker.worktree}/`));
+}

@@ -1,0 +1,257 @@
+import { formatDuration } from "../domain/duration.ts";
+import { messageOf, OverseerError } from "../domain/errors.ts";
+import { isLive } from "../domain/session.ts";
+import { exists, filesBelow, listFolder, modifiedAt, move, remove, sizeOf } from "../effects/files.ts";
+import { appendLine } from "../effects/logs.ts";
+import type { Paths } from "../effects/paths.ts";
+import { run } from "../effects/run.ts";
+import { refreshCompiled } from "./init.ts";
+import { carryOut, planInstallation } from "./installation.ts";
+import { takeBack } from "./mail.ts";
+import { journal, type Project } from "./project.ts";
+import { ledgerFromLogs, mailFromLogs } from "./restore.ts";
+
+/** `fixed` was broken and is repaired now; `warning` works but deserves a look. */
+export type Verdict = "ok" | "warning" | "broken" | "fixed";
+
+export interface Finding {
+  check: string;
+  verdict: Verdict;
+  detail: string;
+  hint?: string;
+}
+
+/** `reopen` gives a project with nothing open yet: a database that was set aside is not the one that was open. */
+export async function examine(reopen: () => Project, isFixing: boolean): Promise<Finding[]> {
+  const findings = [
+    await checkDatabase(reopen, "ledger", isFixing),
+    await checkDatabase(reopen, "mail", isFixing),
+    await checkConfig(reopen(), isFixing),
+    await checkHooks(reopen(), isFixing),
+  ];
+  const isSound = findings.every(
+    ({ check, verdict }) => verdict !== "broken" || !["ledger", "mail", "config"].includes(check),
+  );
+  const deeper = isSound
+    ? [
+        await checkClaims(reopen(), isFixing),
+        await checkWorktrees(reopen()),
+        await checkRetention(reopen(), isFixing),
+      ]
+    : [];
+  return [...(await checkPrograms(reopen())), ...findings, ...deeper, checkDisk(reopen().paths)];
+}
+
+const PROGRAMS: { name: string; args: string[]; isNeeded: boolean; hint: string }[] = [
+  { name: "git", args: ["--version"], isNeeded: true, hint: "install git 2.34 or newer" },
+  { name: "tmux", args: ["-V"], isNeeded: true, hint: "install tmux: workers run in it" },
+  { name: "claude", args: ["--version"], isNeeded: true, hint: "npm install -g @anthropic-ai/claude-code" },
+  { name: "bd", args: ["--version"], isNeeded: false, hint: "only for tracker: beads" },
+  { name: "mulch", args: ["--version"], isNeeded: false, hint: "only for expertise from mulch" },
+];
+
+async function checkPrograms(project: Project): Promise<Finding[]> {
+  return await Promise.all(
+    PROGRAMS.map(async ({ name, args, isNeeded, hint }): Promise<Finding> => {
+      try {
+        const result = await run([name, ...args], {
+          env: project.env,
+          cwd: project.paths.root,
+          timeoutMs: 20_000,
+        });
+        const version = result.stdout.trim().split("\n")[0] ?? "";
+        if (result.exitCode === 0) return { check: name, verdict: "ok", detail: version };
+        return { check: name, verdict: "warning", detail: `it ends with ${result.exitCode}`, hint };
+      } catch (error) {
+        if (!(error instanceof OverseerError)) throw error;
+        if (!isNeeded) return { check: name, verdict: "ok", detail: `not installed (${hint})` };
+        return { check: name, verdict: "broken", detail: error.message, hint };
+      }
+    }),
+  );
+}
+
+async function checkDatabase(
+  reopen: () => Project,
+  which: "ledger" | "mail",
+  isFixing: boolean,
+): Promise<Finding> {
+  const project = reopen();
+  const file = project.paths[which];
+  try {
+    const problems = await project[which].check();
+    if (problems.length === 0)
+      return { check: which, verdict: "ok", detail: `${Math.ceil(sizeOf(file) / 1024)} KB` };
+    return await repairDatabase(reopen, which, problems.join("; "), isFixing);
+  } catch (error) {
+    if (!(error instanceof OverseerError)) throw error;
+    if (error.code === "database_corrupt")
+      return await repairDatabase(reopen, which, error.message, isFixing);
+    return {
+      check: which,
+      verdict: "broken",
+      detail: error.message,
+      ...(error.hint ? { hint: error.hint } : {}),
+    };
+  }
+}
+
+async function repairDatabase(
+  reopen: () => Project,
+  which: "ledger" | "mail",
+  problem: string,
+  isFixing: boolean,
+): Promise<Finding> {
+  if (!isFixing) return { check: which, verdict: "broken", detail: problem, hint: "overseer doctor --fix" };
+  const aside = setAside(reopen());
+  const project = reopen();
+  const name = aside(which);
+  const restored = which === "ledger" ? await restoreLedger(project) : await restoreMail(project);
+  const at = project.clock.now();
+  const events = [
+    { at, type: "store.corrupt" as const, data: { file: name, problem: problem.slice(0, 500) } },
+    { at, type: "store.restored" as const, data: { which, restored } },
+  ];
+  journal(project, events);
+  if (which === "ledger") await project.ledger.appendEvents(events);
+  return { check: which, verdict: "fixed", detail: `it was damaged; set aside as ${name}, ${restored}` };
+}
+
+/** Moves a database with its -wal and -shm out of the way, and says under which name it is kept. */
+function setAside(project: Project): (which: "ledger" | "mail") => string {
+  const time = new Date(project.clock.now()).toISOString().replaceAll(":", "-");
+  return (which) => {
+    const file = project.paths[which];
+    for (const part of ["", "-wal", "-shm"]) {
+      if (exists(`${file}${part}`)) move(`${file}${part}`, `${file}${part}.corrupt-${time}`);
+    }
+    return `${file.slice(project.paths.root.length + 1)}.corrupt-${time}`;
+  };
+}
+
+async function restoreLedger(project: Project): Promise<string> {
+  const { sessions, tasks, events } = await project.ledger.restore(ledgerFromLogs(project.paths));
+  return `${tasks} tasks, ${sessions} sessions and ${events} events restored from the logs`;
+}
+
+async function restoreMail(project: Project): Promise<string> {
+  const restored = await project.mail.restore(mailFromLogs(project.paths));
+  return `${restored} messages restored from the logs`;
+}
+
+async function checkConfig(project: Project, isFixing: boolean): Promise<Finding> {
+  try {
+    await project.config();
+    if (isFixing) await refreshCompiled(project);
+    return { check: "config", verdict: "ok", detail: ".overseer/config.yaml" };
+  } catch (error) {
+    if (!(error instanceof OverseerError)) throw error;
+    return { check: "config", verdict: "broken", detail: error.message, hint: "edit .overseer/config.yaml" };
+  }
+}
+
+async function checkHooks(project: Project, isFixing: boolean): Promise<Finding> {
+  try {
+    const installation = planInstallation(project.paths);
+    const files = installation.writes.map(({ file }) => file.slice(project.paths.root.length + 1));
+    if (files.length === 0) return { check: "hooks", verdict: "ok", detail: "in place" };
+    const detail = `${files.join(" and ")} ${files.length === 1 ? "is" : "are"} not as init writes it`;
+    if (!isFixing) return { check: "hooks", verdict: "broken", detail, hint: "overseer doctor --fix" };
+    carryOut(project.paths, installation);
+    return { check: "hooks", verdict: "fixed", detail };
+  } catch (error) {
+    return {
+      check: "hooks",
+      verdict: "broken",
+      detail: messageOf(error),
+      hint: error instanceof OverseerError ? (error.hint ?? "") : "",
+    };
+  }
+}
+
+async function checkClaims(project: Project, isFixing: boolean): Promise<Finding> {
+  const recipients = [...(await project.mail.unreadCounts()).keys()];
+  if (!isFixing) return { check: "inboxes", verdict: "ok", detail: `${recipients.length} with unread mail` };
+  const released: string[] = [];
+  for (const recipient of recipients) released.push(...(await takeBack(project, recipient)));
+  if (released.length === 0)
+    return { check: "inboxes", verdict: "ok", detail: `${recipients.length} with unread mail` };
+  return {
+    check: "inboxes",
+    verdict: "fixed",
+    detail: `${released.length} messages of sessions that died are unread again`,
+  };
+}
+
+async function checkWorktrees(project: Project): Promise<Finding> {
+  const sessions = await project.ledger.currentSessions();
+  const folders = listFolder(project.paths.worktrees).map((name) => `${project.paths.worktrees}/${name}`);
+  const orphans = folders.filter((folder) => !sessions.some((session) => session.worktree === folder));
+  const gone = sessions
+    .filter((s) => isLive(s.state) && s.worktree !== null && !exists(s.worktree))
+    .map((s) => s.name);
+  if (orphans.length + gone.length === 0)
+    return { check: "worktrees", verdict: "ok", detail: `${folders.length}` };
+  const detail = [
+    orphans.length > 0
+      ? `nobody's: ${orphans.map((folder) => folder.slice(project.paths.root.length + 1)).join(", ")}`
+      : "",
+    gone.length > 0 ? `missing, of ${gone.join(", ")}` : "",
+  ];
+  return {
+    check: "worktrees",
+    verdict: "warning",
+    detail: detail.filter((part) => part !== "").join("; "),
+    hint: "git worktree list shows what is checked out where",
+  };
+}
+
+async function checkRetention(project: Project, isFixing: boolean): Promise<Finding> {
+  const { config } = await project.config();
+  const keepMs = config.retention.days * 86_400_000;
+  const before = project.clock.now() - keepMs;
+  const kept = `events and logs of ${formatDuration(keepMs)}`;
+  if (!isFixing) return { check: "retention", verdict: "ok", detail: kept };
+  const { removed } = await project.ledger.compactEvents(before, project.clock.now());
+  const folders = compactLogs(project.paths, before, project.clock.now());
+  if (removed + folders === 0) return { check: "retention", verdict: "ok", detail: kept };
+  return {
+    check: "retention",
+    verdict: "fixed",
+    detail: `${removed} events and ${folders} log folders became milestones`,
+  };
+}
+
+/** The logs of a session that ended long ago become one line in its agent's milestones. */
+function compactLogs(paths: Paths, before: number, now: number): number {
+  let compacted = 0;
+  for (const agent of listFolder(paths.logs)) {
+    for (const session of listFolder(`${paths.logs}/${agent}`).filter((name) => /^\d{4}-/.test(name))) {
+      const folder = `${paths.logs}/${agent}/${session}`;
+      const files = filesBelow(folder);
+      const last = Math.max(...files.map((file) => modifiedAt(`${folder}/${file}`)), 0);
+      if (last >= before) continue;
+      const bytes = files.reduce((sum, file) => sum + sizeOf(`${folder}/${file}`), 0);
+      const milestone = {
+        at: new Date(now).toISOString(),
+        session,
+        last: new Date(last).toISOString(),
+        bytes,
+      };
+      appendLine(`${paths.logs}/${agent}/milestones.ndjson`, JSON.stringify(milestone));
+      remove(folder);
+      compacted++;
+    }
+  }
+  return compacted;
+}
+
+function checkDisk(paths: Paths): Finding {
+  const files = filesBelow(paths.home).filter((file) => !file.startsWith("worktrees/"));
+  const bytes = files.reduce((sum, file) => sum + sizeOf(`${paths.home}/${file}`), 0);
+  const corrupt = files.filter((file) => file.includes(".corrupt-"));
+  const detail = `${(bytes / 1024 / 1024).toFixed(1)} MB in .overseer`;
+  if (corrupt.length === 0) return { check: "disk", verdict: "ok", detail };
+  const hint = "remove the *.corrupt-* files once you miss nothing";
+  return { check: "disk", verdict: "warning", detail: `${detail}, ${corrupt.length} files set aside`, hint };
+}

@@ -1,0 +1,100 @@
+import { OverseerError } from "../domain/errors.ts";
+import { renderCompiled } from "../effects/compiled.ts";
+import { ensureFolder, exists, readBytes, writeAtomically, writeIfMissing } from "../effects/files.ts";
+import type { Git } from "../effects/git.ts";
+import { type Paths, pathsOf } from "../effects/paths.ts";
+import { findRoot } from "../effects/root.ts";
+import { canonicalBranch } from "../flows/canonical-branch.ts";
+import { renderConfigTemplate } from "./config.ts";
+import { carryOut, planInstallation, readTemplate } from "./installation.ts";
+import type { Project } from "./project.ts";
+
+export interface InitResult {
+  root: string;
+  canonicalBranch: string;
+  isNew: boolean;
+  changed: string[];
+}
+
+/** Everything is looked at before anything is written; run again, it writes nothing. `open` makes the databases. */
+export async function initProject(
+  git: Git,
+  cwd: string,
+  open: (paths: Paths) => Project,
+): Promise<InitResult> {
+  const root = await repositoryRoot(git, cwd);
+  const branch = await canonicalBranch(git, root);
+  const paths = pathsOf(root);
+  const installation = planInstallation(paths);
+  const isNew = !exists(paths.config);
+  const created = createHome(paths, branch);
+  const project = open(paths);
+  await refreshCompiled(project);
+  await project.ledger.overview();
+  await project.mail.unreadCounts();
+  carryOut(paths, installation);
+  const changed = [...created, ...installation.writes.map(({ file }) => file)];
+  const { config } = await project.config();
+  return {
+    root,
+    canonicalBranch: config.project.canonicalBranch,
+    isNew,
+    changed: changed.map((file) => file.slice(root.length + 1)),
+  };
+}
+
+/** The files of `.overseer/` that are the user's to change, as init writes them. */
+export function homeFiles(paths: Paths, branch: string): [file: string, content: string][] {
+  const name = paths.root.slice(paths.root.lastIndexOf("/") + 1) || "project";
+  return [
+    [paths.ignore, readTemplate("gitignore")],
+    [paths.config, renderConfigTemplate(readTemplate("config.yaml"), { name, canonicalBranch: branch })],
+    [paths.manifest, readTemplate("agent-manifest.json")],
+    [paths.userHooks, readTemplate("hooks.json")],
+  ];
+}
+
+function createHome(paths: Paths, branch: string): string[] {
+  for (const folder of [paths.home, paths.specs, paths.agents, paths.worktrees, paths.logs])
+    ensureFolder(folder);
+  return homeFiles(paths, branch).flatMap(([file, content]) => (writeIfMissing(file, content) ? [file] : []));
+}
+
+/** The hooks read this instead of config.yaml. */
+export async function refreshCompiled(project: Project): Promise<void> {
+  const { config } = await project.config();
+  const compiled = renderCompiled({ isRedacting: config.logging.redactSecrets });
+  if (readBytes(project.paths.compiled)?.toString("utf8") !== compiled) {
+    writeAtomically(project.paths.compiled, compiled);
+  }
+}
+
+async function repositoryRoot(git: Git, cwd: string): Promise<string> {
+  const isBare = await git.run(cwd, ["rev-parse", "--is-bare-repository"]);
+  if (isBare.exitCode !== 0) {
+    throw new OverseerError("not_a_repository", `${cwd} is not in a git repository`, {
+      hint: "git init, commit something, then overseer init",
+    });
+  }
+  const root = findRoot(cwd);
+  if (isBare.stdout.trim() === "true" || root === null) {
+    throw new OverseerError(
+      "bare_repository",
+      `${cwd} is a bare repository: there is no checkout to work from`,
+      {
+        hint: "git clone it, then overseer init in the clone",
+      },
+    );
+  }
+  const head = await git.run(root, ["rev-parse", "--verify", "--quiet", "HEAD"]);
+  if (head.exitCode !== 0) {
+    throw new OverseerError(
+      "no_commit",
+      "this repository has no commit yet, so there is nothing to branch from",
+      {
+        hint: 'git commit --allow-empty -m "Begin", then overseer init',
+      },
+    );
+  }
+  return root;
+}

@@ -1,0 +1,167 @@
+import { OverseerError } from "../domain/errors.ts";
+import { hookGroups, isObject, type Settings, withHooks, withoutOurHooks } from "../domain/hook-settings.ts";
+import { withoutSection, withSection } from "../domain/marked-section.ts";
+import { readBytes, remove, removeIfEmpty, writeAtomically } from "../effects/files.ts";
+import { hookProgram, packageFile } from "../effects/package.ts";
+import type { Paths } from "../effects/paths.ts";
+
+/**
+ * The two files of the user's that init changes. What stood there before is kept byte for byte, so that uninstall can
+ * put it back; where the user has changed a file since, only what is ours is taken out of it.
+ */
+interface Guest {
+  file: string;
+  add(text: string | null): string;
+  /** The same text when there is nothing of ours in it; null when nothing is left. */
+  strip(text: string): string | null;
+}
+
+interface Kept {
+  /** base64, or null where there was no file. */
+  before: string | null;
+  afterHash: string;
+}
+type Keepsakes = Record<string, Kept>;
+
+function guests(paths: Paths): Guest[] {
+  return [settingsGuest(paths), instructionsGuest(paths)];
+}
+
+function settingsGuest(paths: Paths): Guest {
+  const groups = hookGroups("orchestrator", hookProgram(), paths.root);
+  return {
+    file: paths.settings,
+    add: (text) => render(withHooks(parseSettings(text ?? "{}"), groups), text),
+    strip(text) {
+      const settings = parseSettings(text);
+      const rest = withoutOurHooks(settings);
+      if (rest === settings) return text;
+      return Object.keys(rest).length === 0 ? null : render(rest, text);
+    },
+  };
+}
+
+function instructionsGuest(paths: Paths): Guest {
+  return {
+    file: paths.claudeMd,
+    add: (text) => withSection(text ?? "", readTemplate("orchestrator.md")),
+    strip: (text) => withoutSection(text) || (text === "" ? "" : null),
+  };
+}
+
+export function readTemplate(name: string): string {
+  const bytes = readBytes(packageFile("templates", name));
+  if (!bytes)
+    throw new OverseerError("bundle_missing", `templates/${name} is missing`, {
+      hint: "install overseer again",
+    });
+  return bytes.toString("utf8");
+}
+
+/** What would be written, with nothing written yet: whatever is wrong with a file is said before anything changes. */
+export interface Installation {
+  record: string;
+  writes: { file: string; content: string }[];
+}
+
+export function planInstallation(paths: Paths): Installation {
+  const known = readRecord(paths);
+  const record: Keepsakes = {};
+  const writes: Installation["writes"] = [];
+  for (const guest of guests(paths)) {
+    const current = readBytes(guest.file);
+    const before = originalOf(guest, current, known[guest.file.slice(paths.root.length + 1)]);
+    const after = guest.add(before === null ? null : before.toString("utf8"));
+    record[guest.file.slice(paths.root.length + 1)] = {
+      before: before?.toString("base64") ?? null,
+      afterHash: hash(after),
+    };
+    if (current === null || !current.equals(Buffer.from(after)))
+      writes.push({ file: guest.file, content: after });
+  }
+  return { record: `${JSON.stringify(record, null, 2)}\n`, writes };
+}
+
+/** Before any of the user's files: killed in between, uninstall still knows what stood there. */
+export function carryOut(paths: Paths, installation: Installation): void {
+  if (readBytes(paths.installed)?.toString("utf8") !== installation.record) {
+    writeAtomically(paths.installed, installation.record);
+  }
+  for (const { file, content } of installation.writes) writeAtomically(file, content);
+}
+
+/** The user's files as they would be without us; null for one that would not be there. */
+export function planRemoval(paths: Paths): { file: string; content: Buffer | null }[] {
+  const known = readRecord(paths);
+  return guests(paths).flatMap((guest) => {
+    const current = readBytes(guest.file);
+    if (current === null) return [];
+    const content = originalOf(guest, current, known[guest.file.slice(paths.root.length + 1)]);
+    return content?.equals(current) ? [] : [{ file: guest.file, content }];
+  });
+}
+
+export function removeFrom(paths: Paths, removal: ReturnType<typeof planRemoval>): void {
+  for (const { file, content } of removal) {
+    if (content === null) remove(file);
+    else writeAtomically(file, content);
+  }
+  removeIfEmpty(paths.claude);
+}
+
+/** The hooks that are in place now, or what is wrong with them. */
+export function inspectInstallation(paths: Paths): string[] {
+  return planInstallation(paths).writes.map(({ file }) => file.slice(paths.root.length + 1));
+}
+
+function originalOf(guest: Guest, current: Buffer | null, kept: Kept | undefined): Buffer | null {
+  if (current === null) return null;
+  const before =
+    kept?.before === undefined || kept.before === null ? null : Buffer.from(kept.before, "base64");
+  if (kept && kept.afterHash === hash(current)) return before;
+  const text = current.toString("utf8");
+  const stripped = guest.strip(text);
+  if (stripped === null) return before;
+  return stripped === text ? current : Buffer.from(stripped);
+}
+
+function readRecord(paths: Paths): Keepsakes {
+  const bytes = readBytes(paths.installed);
+  if (!bytes) return {};
+  try {
+    const record: unknown = JSON.parse(bytes.toString("utf8"));
+    return isObject(record) ? (record as Keepsakes) : {};
+  } catch (error) {
+    // Without it, our parts are still recognised by their marks; only the exact bytes before them are not known.
+    if (error instanceof SyntaxError) return {};
+    throw error;
+  }
+}
+
+function parseSettings(text: string): Settings {
+  try {
+    const settings: unknown = JSON.parse(text.replace(/^\ufeff/, ""));
+    if (isObject(settings) && (settings.hooks === undefined || isObject(settings.hooks))) return settings;
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error;
+    throw settingsInvalid(error.message, error);
+  }
+  throw settingsInvalid("it is not an object with hooks");
+}
+
+function settingsInvalid(why: string, cause?: unknown): OverseerError {
+  return new OverseerError("settings_invalid", `.claude/settings.local.json cannot be read: ${why}`, {
+    hint: "repair the file, or move it away, then try again",
+    cause,
+  });
+}
+
+function render(settings: Settings, like: string | null): string {
+  const indent = like === null ? "  " : (/^[\t ]+(?=")/m.exec(like)?.[0] ?? "  ");
+  const end = like === null || like.endsWith("\n") ? "\n" : "";
+  return `${JSON.stringify(settings, null, indent)}${end}`;
+}
+
+function hash(content: string | Buffer): string {
+  return Bun.CryptoHasher.hash("sha256", content, "hex");
+}

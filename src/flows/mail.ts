@@ -1,0 +1,210 @@
+import { OverseerError } from "../domain/errors.ts";
+import { assertSendable, type Injection, type Message, type MessageType } from "../domain/mail.ts";
+import { quote, STANDING_ADDRESSES } from "../domain/names.ts";
+import { nearestFew } from "../domain/nearest.ts";
+import { redactTokens } from "../domain/redact.ts";
+import { isLive } from "../domain/session.ts";
+import type { Priority } from "../domain/task.ts";
+import { newMessageId } from "../effects/ids.ts";
+import { isAlive, processMark } from "../effects/processes.ts";
+import type { MailFilter, NewMessage, Session } from "../store/contract.ts";
+import { type Caller, journal, type Project, recordEvents } from "./project.ts";
+
+export interface Draft {
+  from: string;
+  to: readonly string[];
+  subject: string;
+  body: string;
+  type: MessageType;
+  priority: Priority;
+  threadId: string | null;
+}
+
+/** One message per recipient, all in one transaction. */
+export async function sendMail(project: Project, draft: Draft): Promise<Message[]> {
+  assertSendable(draft.subject, draft.body);
+  const recipients = resolveAddresses(await project.ledger.currentSessions(), draft.to, draft.from);
+  const isRedacting = (await project.config()).config.logging.redactSecrets;
+  const clean = isRedacting ? redactTokens : (text: string) => text;
+  const at = project.clock.now();
+  const messages = recipients.map((to): NewMessage => {
+    const id = newMessageId();
+    const { from, type, priority, threadId } = draft;
+    const subject = clean(draft.subject);
+    const body = clean(draft.body);
+    return { id, from, to, subject, body, type, priority, threadId: threadId ?? id, createdAt: at };
+  });
+  await project.mail.send(messages);
+  await tellSent(project, messages);
+  return messages.map((message) => ({ ...message, read: false }));
+}
+
+/** The ledger gets who wrote to whom about what; the journal also the text, so that a damaged mail.db can be restored. */
+async function tellSent(project: Project, messages: readonly NewMessage[]): Promise<void> {
+  const event = (message: NewMessage, data: Record<string, unknown>) => ({
+    at: message.createdAt,
+    type: "mail.sent" as const,
+    agent: message.from,
+    data,
+  });
+  await project.ledger.appendEvents(
+    messages.map((message) => {
+      const { id, to, subject, type, priority } = message;
+      return event(message, { id, to, subject, type, priority });
+    }),
+  );
+  journal(
+    project,
+    messages.map((message) => event(message, { message })),
+  );
+}
+
+/** Names, `@all` for every live worker and `@builder` for every live builder, without the sender. */
+function resolveAddresses(
+  sessions: readonly Session[],
+  addresses: readonly string[],
+  sender: string,
+): string[] {
+  const names = sessions.map((session) => session.name);
+  const workers = sessions.filter(
+    (session) => isLive(session.state) && !STANDING_ADDRESSES.includes(session.name),
+  );
+  const found = addresses.flatMap((address) => {
+    if (address.startsWith("@")) return membersOf(workers, address, sender);
+    if (STANDING_ADDRESSES.includes(address) || names.includes(address)) return [address];
+    throw unknownAddress(address, [...STANDING_ADDRESSES, ...names]);
+  });
+  return [...new Set(found)];
+}
+
+function membersOf(workers: readonly Session[], group: string, sender: string): string[] {
+  const members = workers.filter((worker) => group === "@all" || `@${worker.capability}` === group);
+  const names = members.map((worker) => worker.name).filter((name) => name !== sender);
+  if (names.length > 0) return names;
+  throw new OverseerError("address_unknown", `nobody is ${quote(group)} at the moment`, {
+    hint: "overseer status shows who is there",
+  });
+}
+
+function unknownAddress(address: string, known: readonly string[]): OverseerError {
+  const near = nearestFew(address, known, 3);
+  return new OverseerError("address_unknown", `nobody is called ${quote(address)}`, {
+    hint: near.length > 0 ? `did you mean ${near.join(" or ")}?` : "overseer status shows who is there",
+  });
+}
+
+export interface CheckRequest {
+  recipient: string;
+  maxLength: number;
+  /** Shows the mail; only what was shown is marked read. */
+  show(injection: Injection): void;
+}
+
+/** By hand: claim, show, mark read. Killed before the end, the next check finds the claim's process gone and shows it. */
+export async function checkMail(project: Project, request: CheckRequest): Promise<Message[]> {
+  const { mail, clock } = project;
+  const { recipient } = request;
+  await takeBack(project, recipient);
+  const self = (await processMark(process.pid)) ?? `${process.pid}:self`;
+  const injection = await mail.claim({
+    recipient,
+    claimant: { process: self, claudeSessionId: null },
+    at: clock.now(),
+    pressingOnly: false,
+    maxLength: request.maxLength,
+  });
+  const ids = injection.included.map((message) => message.id);
+  request.show(injection);
+  if (ids.length === 0) return [];
+  await mail.markRead(ids, clock.now());
+  await tellRead(project, recipient, ids);
+  return injection.included;
+}
+
+const LOOK_AGAIN_MS = 200;
+
+/** Returns when there is unread mail; `nothing_yet` after the time-out. Looking changes nothing. */
+export async function waitForMail(project: Project, recipient: string, timeoutMs: number): Promise<void> {
+  const deadline = project.clock.now() + timeoutMs;
+  for (;;) {
+    await takeBack(project, recipient);
+    if ((await project.mail.glance(recipient)).hasUnread) return;
+    const left = deadline - project.clock.now();
+    if (left <= 0) {
+      throw new OverseerError("nothing_yet", `no mail for ${recipient} yet`, {
+        hint: "wait again, or go on working",
+      });
+    }
+    await Bun.sleep(Math.min(left, LOOK_AGAIN_MS));
+  }
+}
+
+/** Releases what was claimed for a recipient by processes that are gone. */
+export async function takeBack(project: Project, recipient: string): Promise<string[]> {
+  const { claims } = await project.mail.glance(recipient);
+  const released: string[] = [];
+  for (const claim of claims) {
+    if (!(await isAlive(claim.process))) released.push(...(await project.mail.release(recipient, claim)));
+  }
+  const at = project.clock.now();
+  if (released.length > 0) {
+    await recordEvents(project, [{ at, type: "mail.released", agent: recipient, data: { ids: released } }]);
+  }
+  return released;
+}
+
+async function tellRead(project: Project, recipient: string, ids: readonly string[]): Promise<void> {
+  await recordEvents(project, [
+    { at: project.clock.now(), type: "mail.read", agent: recipient, data: { ids } },
+  ]);
+}
+
+/** The newest that match, oldest first; looking marks nothing. */
+export function listMail(project: Project, filter: MailFilter): Promise<Message[]> {
+  return project.mail.listMessages(filter);
+}
+
+/** One message whole. Its recipient has read it then; a person or the orchestrator may look at anybody's. */
+export async function readMail(project: Project, caller: Caller, id: string): Promise<Message> {
+  const message = await findMail(project, caller, id);
+  if (message.to !== caller.name || message.read) return message;
+  await project.mail.markRead([id], project.clock.now());
+  await tellRead(project, caller.name, [id]);
+  return { ...message, read: true };
+}
+
+export async function replyToMail(
+  project: Project,
+  caller: Caller,
+  id: string,
+  answer: { body: string; type: MessageType; priority: Priority | undefined },
+): Promise<Message> {
+  const message = await readMail(project, caller, id);
+  const [sent] = await sendMail(project, {
+    from: caller.name,
+    to: [message.from === caller.name ? message.to : message.from],
+    subject: /^re: /i.test(message.subject) ? message.subject : `Re: ${message.subject}`.slice(0, 200),
+    body: answer.body,
+    type: answer.type,
+    priority: answer.priority ?? message.priority,
+    threadId: message.threadId,
+  });
+  if (!sent) throw new Error("the answer was not sent");
+  return sent;
+}
+
+async function findMail(project: Project, caller: Caller, id: string): Promise<Message> {
+  const message = await project.mail.findMessage(id);
+  if (!message) {
+    throw new OverseerError("message_unknown", `there is no message ${quote(id)}`, {
+      hint: "overseer mail list shows the ids",
+    });
+  }
+  const isTheirs = message.to === caller.name || message.from === caller.name;
+  if (caller.kind === "worker" && !isTheirs) {
+    throw new OverseerError("not_you", `${id} is between ${message.from} and ${message.to}`, {
+      hint: `overseer mail list --to ${caller.name}`,
+    });
+  }
+  return message;
+}

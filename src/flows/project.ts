@@ -1,0 +1,37 @@
+import type { NewEvent } from "../domain/event.ts";
+import type { Clock } from "../effects/clock.ts";
+import type { Git } from "../effects/git.ts";
+import { appendEvent } from "../effects/logs.ts";
+import type { Paths } from "../effects/paths.ts";
+import type { Ledger, MailStore, Session } from "../store/contract.ts";
+import type { LoadedConfig } from "./config.ts";
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/** A repository in which overseer is at home, as the flows see it. What is not asked for is not opened. */
+export interface Project {
+  readonly paths: Paths;
+  readonly clock: Clock;
+  readonly git: Git;
+  readonly env: Environment;
+  readonly cwd: string;
+  readonly ledger: Ledger;
+  readonly mail: MailStore;
+  config(): Promise<LoadedConfig>;
+}
+
+/** Who runs a command. */
+export type Caller =
+  | { kind: "worker"; name: string; session: Session }
+  | { kind: "orchestrator"; name: "orchestrator" }
+  | { kind: "human"; name: "human" };
+
+/** Into the ledger and into the journal, from which `doctor --fix` restores a damaged one. */
+export async function recordEvents(project: Project, events: readonly NewEvent[]): Promise<void> {
+  await project.ledger.appendEvents(events);
+  journal(project, events);
+}
+
+export function journal(project: Project, events: readonly NewEvent[]): void {
+  for (const event of events) appendEvent(project.paths.journal, event);
+}

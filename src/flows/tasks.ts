@@ -1,0 +1,111 @@
+import { OverseerError } from "../domain/errors.ts";
+import { assertTaskId, quote } from "../domain/names.ts";
+import { redactTokens } from "../domain/redact.ts";
+import type { Priority } from "../domain/task.ts";
+import { newTaskId } from "../effects/ids.ts";
+import type { ClosedTask, NewTask, Task, TaskFilter } from "../store/contract.ts";
+import { type Caller, journal, type Project } from "./project.ts";
+
+export type { Task };
+
+const MAX_TITLE = 200;
+const MAX_BODY = 64 * 1024;
+
+export interface TaskDraft {
+  title: string;
+  body: string;
+  priority: Priority;
+  files: readonly string[];
+  tags: readonly string[];
+  dependsOn: readonly string[];
+}
+
+export async function createTask(project: Project, caller: Caller, draft: TaskDraft): Promise<Task> {
+  assertDraft(draft);
+  const isRedacting = (await project.config()).config.logging.redactSecrets;
+  const clean = isRedacting ? redactTokens : (text: string) => text;
+  const task: NewTask = {
+    ...draft,
+    id: newTaskId(),
+    title: clean(draft.title.trim()),
+    body: clean(draft.body),
+    at: project.clock.now(),
+    actor: caller.name,
+  };
+  const created = await project.ledger.createTask(task);
+  journal(project, [
+    { at: task.at, type: "task.created", taskId: task.id, data: { task, status: created.status } },
+  ]);
+  return created;
+}
+
+export async function closeTask(
+  project: Project,
+  caller: Caller,
+  id: string,
+  reason: string,
+): Promise<ClosedTask> {
+  assertTaskId(id);
+  if (reason.trim() === "") {
+    throw new OverseerError("usage", "the reason is empty", {
+      hint: 'say what was done with --reason "..."',
+    });
+  }
+  if (caller.kind === "worker" && caller.session.taskId !== id) {
+    throw new OverseerError("not_you", `${quote(id)} is not the task of ${caller.name}`, {
+      hint: caller.session.taskId
+        ? `overseer task close ${caller.session.taskId} --reason "..."`
+        : "you have no task",
+    });
+  }
+  const at = project.clock.now();
+  const closed = await project.ledger.closeTask(id, {
+    reason: redactTokens(reason.trim()),
+    actor: caller.name,
+    at,
+  });
+  const { status, reason: kept } = closed.task;
+  journal(project, [
+    { at, type: "task.closed", taskId: id, data: { status, reason: kept, actor: caller.name } },
+    ...closed.queued.map((ready) => ({
+      at,
+      type: "task.queued" as const,
+      taskId: ready,
+      data: { after: id },
+    })),
+  ]);
+  return closed;
+}
+
+/** Open ones first, the most urgent first within. */
+export function listTasks(project: Project, filter: TaskFilter): Promise<Task[]> {
+  return project.ledger.listTasks(filter);
+}
+
+export async function showTask(project: Project, id: string): Promise<Task> {
+  assertTaskId(id);
+  const task = await project.ledger.findTask(id);
+  if (task) return task;
+  const near = await project.ledger.taskIdsLike(id, 3);
+  throw new OverseerError("task_unknown", `there is no task ${quote(id)}`, {
+    hint: near.length > 0 ? `did you mean ${near.join(" or ")}?` : "overseer task list shows the ids",
+  });
+}
+
+function assertDraft(draft: TaskDraft): void {
+  const refuse = (what: string, hint: string) => {
+    throw new OverseerError("usage", what, { hint });
+  };
+  if (draft.title.trim() === "") refuse("the title is empty", 'overseer task create "what is to be done"');
+  if (draft.title.length > MAX_TITLE) {
+    refuse(
+      `the title has ${draft.title.length} characters, at most ${MAX_TITLE} are allowed`,
+      "put the rest into --body",
+    );
+  }
+  if (draft.title.includes("\n")) refuse("the title has several lines", "put the rest into --body");
+  if (new TextEncoder().encode(draft.body).length > MAX_BODY) {
+    refuse(`the body has more than ${MAX_BODY} bytes`, "commit the text to a file and name it in the body");
+  }
+  for (const id of draft.dependsOn) assertTaskId(id);
+}

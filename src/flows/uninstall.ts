@@ -1,0 +1,52 @@
+import { OverseerError } from "../domain/errors.ts";
+import { ORCHESTRATOR } from "../domain/names.ts";
+import { isLive } from "../domain/session.ts";
+import { exists, filesBelow, listFolder, readBytes, remove, removeIfEmpty } from "../effects/files.ts";
+import { homeFiles } from "./init.ts";
+import { planRemoval, removeFrom } from "./installation.ts";
+import type { Project } from "./project.ts";
+
+export interface UninstallResult {
+  restored: string[];
+  /** What the user wrote or changed below `.overseer/` is theirs and stays. */
+  kept: string[];
+}
+
+/** Takes out exactly what init put in. `close` lets go of the databases before they are removed. */
+export async function uninstallProject(project: Project, close: () => void): Promise<UninstallResult> {
+  const { paths } = project;
+  await refuseWithWorkers(project);
+  const { config } = await project.config();
+  const removal = planRemoval(paths);
+  const own = homeFiles(paths, config.project.canonicalBranch);
+  const kept = own
+    .filter(([file, content]) => exists(file) && readBytes(file)?.toString("utf8") !== content)
+    .map(([file]) => file);
+  const specs = filesBelow(paths.specs).map((file) => `${paths.specs}/${file}`);
+  close();
+  removeFrom(paths, removal);
+  const keep = new Set([...kept, ...specs]);
+  for (const name of listFolder(paths.home)) {
+    const path = `${paths.home}/${name}`;
+    if (![...keep].some((file) => file === path || file.startsWith(`${path}/`))) remove(path);
+  }
+  removeIfEmpty(paths.home);
+  const relative = (file: string) => file.slice(paths.root.length + 1);
+  return { restored: removal.map(({ file }) => relative(file)), kept: [...keep].map(relative) };
+}
+
+async function refuseWithWorkers(project: Project): Promise<void> {
+  const worktrees = listFolder(project.paths.worktrees);
+  const sessions = await project.ledger.currentSessions();
+  const live = sessions
+    .filter((session) => session.capability !== ORCHESTRATOR && isLive(session.state))
+    .map((session) => session.name);
+  if (worktrees.length === 0 && live.length === 0) return;
+  const what = [
+    live.length > 0 ? `${live.join(", ")} still ${live.length === 1 ? "works" : "work"} here` : "",
+    worktrees.length > 0 ? `.overseer/worktrees has work in it: ${worktrees.join(", ")}` : "",
+  ];
+  throw new OverseerError("workers_present", what.filter((part) => part !== "").join("; "), {
+    hint: "bring the work home and git worktree remove each of them, then overseer uninstall",
+  });
+}

@@ -1,0 +1,73 @@
+import { MAX_INJECTION_LENGTH } from "../domain/mail.ts";
+import { isAlive, processMark } from "../effects/processes.ts";
+import type { Claimant, MailStore } from "../store/contract.ts";
+
+/** When a hook event shows mail: everything unread, what is pressing, or nothing (it only acknowledges). */
+export type Delivery = "all" | "pressing" | "none";
+
+export interface Doorstep {
+  mail: MailStore;
+  recipient: string;
+  claudeSessionId: string;
+  claudePid: number;
+  now: number;
+}
+
+export interface Delivered {
+  shown: string[];
+  acknowledged: string[];
+  released: string[];
+}
+
+const NOTHING: Delivered = { shown: [], acknowledged: [], released: [] };
+
+/**
+ * Acknowledges what this session was shown before, takes back what a dead one never read, and shows what is due. The
+ * claim belongs to this process until the text is printed and to Claude Code from then on, so that a death of either
+ * leaves the mail unread.
+ */
+export async function deliver(
+  door: Doorstep,
+  delivery: Delivery,
+  print: (text: string) => void,
+): Promise<Delivered> {
+  const glance = await door.mail.glance(door.recipient);
+  const settled = glance.claims.length === 0 ? NOTHING : await settleClaims(door, glance.claims);
+  const isDue = delivery === "all" ? glance.hasUnread : delivery === "pressing" && glance.hasPressing;
+  if (!isDue && (settled.released.length === 0 || delivery === "none")) return settled;
+
+  const self = await markOf(process.pid);
+  const injection = await door.mail.claim({
+    recipient: door.recipient,
+    claimant: { process: self, claudeSessionId: door.claudeSessionId },
+    at: door.now,
+    pressingOnly: delivery === "pressing",
+    maxLength: MAX_INJECTION_LENGTH,
+  });
+  if (injection.included.length === 0) return settled;
+  print(injection.text);
+  const shown = injection.included.map((message) => message.id);
+  await door.mail.handOver(shown, self, await claimantOf(door));
+  return { ...settled, shown };
+}
+
+async function settleClaims(door: Doorstep, claims: readonly Claimant[]): Promise<Delivered> {
+  const settled: Delivered = { shown: [], acknowledged: [], released: [] };
+  const own = await claimantOf(door);
+  for (const claim of claims) {
+    if (claim.process === own.process && claim.claudeSessionId === own.claudeSessionId) {
+      settled.acknowledged.push(...(await door.mail.acknowledge(door.recipient, own, door.now)));
+    } else if (!(await isAlive(claim.process))) {
+      settled.released.push(...(await door.mail.release(door.recipient, claim)));
+    }
+  }
+  return settled;
+}
+
+async function claimantOf(door: Doorstep): Promise<Claimant> {
+  return { process: await markOf(door.claudePid), claudeSessionId: door.claudeSessionId };
+}
+
+async function markOf(pid: number): Promise<string> {
+  return (await processMark(pid)) ?? `${pid}:gone`;
+}

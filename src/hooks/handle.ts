@@ -1,0 +1,161 @@
+import { type HookEvent, interpret, type Meaning, toHookEvent } from "../domain/hook-event.ts";
+import { type HookPayload, readPayload } from "../domain/hook-payload.ts";
+import { ORCHESTRATOR } from "../domain/names.ts";
+import { readCompiled } from "../effects/compiled.ts";
+import { type Paths, pathsOf, sessionLogFolder } from "../effects/paths.ts";
+import type { Activity, MailStore, Recorded, SessionKey, Sessions } from "../store/contract.ts";
+import { openMail } from "../store/sqlite/mail.ts";
+import { openSessions } from "../store/sqlite/open-sessions.ts";
+import { type Delivery, deliver } from "./deliver.ts";
+import { writeMailJournal, writeSessionLogs } from "./session-log.ts";
+
+/** One ring of the doorbell. */
+export interface HookCall {
+  event: HookEvent;
+  root: string;
+  /** The worker's key, or null for the orchestrator, who is known by its Claude session. */
+  worker: SessionKey | null;
+  payload: HookPayload;
+  claudePid: number;
+  now: number;
+  print(text: string): void;
+}
+
+/** When each event shows mail. SessionStart shows none: the next prompt would acknowledge it before any model saw it. */
+const DELIVERIES: Readonly<Partial<Record<HookEvent, Delivery>>> = {
+  UserPromptSubmit: "all",
+  PreToolUse: "none",
+  PostToolUse: "pressing",
+  PostToolUseFailure: "pressing",
+  PermissionRequest: "none",
+  Stop: "all",
+  StopFailure: "none",
+  PreCompact: "none",
+};
+/** The orchestrator is the person's own session: its turns are recorded, what it does in them is not. */
+const ORCHESTRATOR_RECORDS: readonly HookEvent[] = [
+  "SessionStart",
+  "UserPromptSubmit",
+  "Stop",
+  "StopFailure",
+  "SessionEnd",
+];
+
+export function parseCall(eventName: string, text: string): { event: HookEvent; payload: HookPayload } {
+  const event = toHookEvent(eventName);
+  if (!event) throw new Error(`unknown hook event ${JSON.stringify(eventName.slice(0, 60))}`);
+  const payload = readPayload(text);
+  if (!payload) throw new Error(`the payload of ${event} is not a JSON object (${text.length} characters)`);
+  return { event, payload };
+}
+
+export async function handleHook(call: HookCall): Promise<void> {
+  const paths = pathsOf(call.root);
+  const isRecorded = call.worker !== null || ORCHESTRATOR_RECORDS.includes(call.event);
+  const recorded = isRecorded ? await record(call, paths) : null;
+  if (call.worker !== null && !recorded?.isCurrent) return;
+  if (call.payload.subagentId !== null) return;
+  const recipient = recorded?.session.name ?? ORCHESTRATOR;
+  if (call.event === "SessionStart")
+    return await (await import("./prime.js")).printPrime(call, paths, recorded);
+  await handleMail(call, paths, recipient);
+}
+
+async function record(call: HookCall, paths: Paths): Promise<Recorded | null> {
+  const { isRedacting } = readCompiled(paths);
+  const meaning = interpret(call.event, call.payload, isRedacting);
+  const ledger = openSessions(paths.ledger);
+  try {
+    const key = call.worker ?? (await orchestratorKey(ledger, call));
+    const recorded = key && (await ledger.recordActivity(key, toActivity(call, meaning)));
+    if (recorded) writeSessionLogs(paths, recorded.session, call.now, meaning);
+    return recorded;
+  } finally {
+    ledger.close();
+  }
+}
+
+async function orchestratorKey(ledger: Sessions, call: HookCall): Promise<SessionKey | null> {
+  const { claudeSessionId } = call.payload;
+  if (claudeSessionId === null) return null;
+  await ledger.ensureOrchestrator({
+    id: `ses-${claudeSessionId}`,
+    name: ORCHESTRATOR,
+    capability: ORCHESTRATOR,
+    tokenHash: null,
+    startedAt: call.now,
+    logFolder: sessionLogFolder(ORCHESTRATOR, call.now),
+    claudeSessionId,
+    pid: call.claudePid,
+  });
+  return { orchestrator: claudeSessionId };
+}
+
+function toActivity(call: HookCall, meaning: Meaning): Activity {
+  const { claudeSessionId, transcriptPath } = call.payload;
+  return {
+    at: call.now,
+    signal: meaning.signal,
+    event: meaning.type,
+    data: meaning.data,
+    ...(claudeSessionId === null ? {} : { claudeSessionId }),
+    ...(transcriptPath === null ? {} : { transcriptPath }),
+    ...(meaning.tool === null ? {} : { tool: meaning.tool }),
+  };
+}
+
+async function handleMail(call: HookCall, paths: Paths, recipient: string): Promise<void> {
+  const { claudeSessionId } = call.payload;
+  const delivery = DELIVERIES[call.event];
+  if (claudeSessionId === null) return;
+  const mail = openMail(paths.mail, { mayUpgrade: false });
+  try {
+    if (call.event === "SessionEnd") {
+      const released = await releaseAll(mail, recipient, claudeSessionId);
+      return writeMailJournal(paths, recipient, call.now, { shown: [], acknowledged: [], released });
+    }
+    if (delivery === undefined) return;
+    const door = { mail, recipient, claudeSessionId, claudePid: call.claudePid, now: call.now };
+    const delivered = await deliver(door, delivery, (text) => call.print(wrap(call.event, text)));
+    writeMailJournal(paths, recipient, call.now, delivered);
+    if (call.event === "Stop" && delivered.shown.length > 0) await recordWakening(call, paths);
+  } finally {
+    mail.close();
+  }
+}
+
+async function releaseAll(mail: MailStore, recipient: string, claudeSessionId: string): Promise<string[]> {
+  const { claims } = await mail.glance(recipient);
+  const isHolding = claims.some((claim) => claim.claudeSessionId === claudeSessionId);
+  return isHolding ? await mail.release(recipient, { claudeSessionId }) : [];
+}
+
+/** Mail shown at the end of a turn begins another one. */
+async function recordWakening(call: HookCall, paths: Paths): Promise<void> {
+  const ledger = openSessions(paths.ledger);
+  try {
+    const key = call.worker ?? (await orchestratorKey(ledger, call));
+    const activity: Activity = {
+      at: call.now,
+      signal: { kind: "active" },
+      event: "session.prompted",
+      data: { by: "mail" },
+    };
+    if (key) await ledger.recordActivity(key, activity);
+  } finally {
+    ledger.close();
+  }
+}
+
+/** How each event's output reaches the model. */
+function wrap(event: HookEvent, text: string): string {
+  switch (event) {
+    case "PostToolUse":
+    case "PostToolUseFailure":
+      return JSON.stringify({ hookSpecificOutput: { hookEventName: event, additionalContext: text } });
+    case "Stop":
+      return JSON.stringify({ decision: "block", reason: text });
+    default:
+      return `${text}\n`;
+  }
+}

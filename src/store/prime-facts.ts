@@ -1,0 +1,61 @@
+import { ORCHESTRATOR } from "../domain/names.ts";
+import type { PrimeFacts } from "../domain/prime.ts";
+import { isLive } from "../domain/session.ts";
+import type { Ledger, MailStore, Session, StoredEvent } from "./contract.ts";
+
+const SHOWN = 8;
+
+/** Reads what `prime` shows; the command and the SessionStart hook both begin here. */
+export async function primeFacts(
+  ledger: Ledger,
+  mail: MailStore,
+  whom: { name: string; session: Session | null },
+  now: number,
+): Promise<PrimeFacts> {
+  const { name, session } = whom;
+  const isWorker = name !== ORCHESTRATOR;
+  const task = session?.taskId ? await ledger.findTask(session.taskId) : null;
+  const events = await ledger.listEvents({ ...(isWorker ? { agent: name } : {}), limit: 60 });
+  const unread = await mail.listMessages({ to: name, isUnread: true, limit: SHOWN });
+  const sessions = await ledger.currentSessions();
+  return {
+    now,
+    name,
+    capability: session?.capability ?? name,
+    isWorker,
+    branch: session?.branch ?? null,
+    parent: session?.parent ?? null,
+    fileScope: session?.fileScope ?? [],
+    task: task && { id: task.id, title: task.title, body: task.body },
+    lastEvents: events
+      .filter((event) => isTelling(event.type))
+      .slice(-SHOWN)
+      .map((event) => ({ at: event.at, text: tell(event, isWorker) })),
+    unread: unread.map(({ from, subject, type }) => ({ from, subject, type })),
+    unreadTotal: (await mail.unreadCounts()).get(name) ?? 0,
+    others: sessions
+      .filter((other) => other.name !== name && other.capability !== ORCHESTRATOR && isLive(other.state))
+      .slice(0, 20)
+      .map(({ name: otherName, capability, state, taskId, stateAt }) => ({
+        name: otherName,
+        capability,
+        state,
+        task: taskId,
+        since: stateAt,
+      })),
+    readyTasks: isWorker ? [] : await ledger.listTasks({ status: "queued", limit: SHOWN }),
+  };
+}
+
+function isTelling(type: StoredEvent["type"]): boolean {
+  return !["session.tool_started", "session.prompted", "session.notified", "mail.delivered"].includes(type);
+}
+
+function tell(event: StoredEvent, isWorker: boolean): string {
+  const who = isWorker || event.agent === null ? "" : `${event.agent}: `;
+  const what = event.type.slice(event.type.indexOf(".") + 1).replaceAll("_", " ");
+  const about = ["tool", "title", "error", "message", "reason"]
+    .map((key) => event.data[key])
+    .find((value) => typeof value === "string" && value !== "");
+  return `${who}${event.taskId && event.type.startsWith("task.") ? `${event.taskId} ` : ""}${what}${about ? ` (${about})` : ""}`;
+}

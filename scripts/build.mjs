@@ -17,17 +17,10 @@ function installDependencies() {
   });
 }
 
-// Two files, because what only SessionStart needs would slow every other hook down.
+// Two entries, because what only SessionStart needs would slow every other hook down.
 function bundleHooks() {
-  for (const entry of ["hook", "prime"]) {
-    const options = [
-      "--target=bun",
-      "--format=cjs",
-      "--minify",
-      "--bytecode",
-      "--outdir=dist",
-      "--external=*/prime.js",
-    ];
+  for (const entry of ["hook", "session-start"]) {
+    const options = ["--target=bun", "--format=cjs", "--minify", "--bytecode", "--outdir=dist"];
     execFileSync(`${packageRoot}node_modules/.bin/bun`, ["build", `src/hooks/${entry}.ts`, ...options], {
       cwd: packageRoot,
       stdio: ["ignore", "ignore", "inherit"],

@@ -64,7 +64,8 @@ export class Context {
     const session = name === undefined ? null : await project.ledger.currentSession(name);
     if (name !== undefined && !session) throw await unknownAgent(project, name);
     const { handleHook, parseCall } = await import("../hooks/handle.ts");
-    await handleHook({
+    const { handleSessionStart } = await import("../hooks/prime.ts");
+    await (event === "SessionStart" ? handleSessionStart : handleHook)({
       ...parseCall(event, await this.stdin()),
       root: project.paths.root,
       worker: session && { sessionId: session.id },

@@ -6,7 +6,8 @@ export type HookRole = "worker" | "orchestrator";
 export interface HookProgram {
   bun: string;
   config: string;
-  entry: string;
+  /** The folder of the bundled entries. */
+  entries: string;
 }
 
 interface HookGroup {
@@ -41,7 +42,8 @@ export function hookGroups(role: HookRole, program: HookProgram, root: string): 
  * `.env` and the `bunfig.toml` of the repository, which Bun would otherwise read and run.
  */
 export function hookCommand(role: HookRole, program: HookProgram, event: HookEvent, root: string): string {
-  const { bun, config, entry } = program;
+  const { bun, config, entries } = program;
+  const entry = `${entries}/${event === "SessionStart" ? "session-start" : "hook"}.js`;
   return `exec ${quoted(bun)} --no-env-file ${quoted(`--config=${config}`)} ${quoted(entry)} ${role} ${event} ${quoted(root)}`;
 }
 
@@ -51,7 +53,10 @@ function quoted(text: string): string {
 
 /** A command that some version of overseer put there. */
 export function isOurCommand(command: unknown): boolean {
-  return typeof command === "string" && /\/dist\/hook\.js' (?:orchestrator|worker) [A-Za-z]+ '/.test(command);
+  return (
+    typeof command === "string" &&
+    /\/dist\/(?:hook|session-start)\.js' (?:orchestrator|worker) [A-Za-z]+ '/.test(command)
+  );
 }
 
 export type Settings = Record<string, unknown>;

@@ -11,11 +11,13 @@ export function packageFile(...parts: string[]): string {
   return join(PACKAGE, ...parts);
 }
 
-/** The Bun that runs this very process, our configuration for it, and the bundled hook. */
+/** The Bun that runs this very process, our configuration for it, and the bundled hooks. */
 export function hookProgram(): HookProgram {
-  const entry = packageFile("dist", "hook.js");
-  if (!existsSync(entry)) {
-    throw new OverseerError("bundle_missing", `${entry} is missing`, { hint: `npm install in ${PACKAGE}` });
+  const entries = packageFile("dist");
+  if (!existsSync(join(entries, "hook.js"))) {
+    throw new OverseerError("bundle_missing", `${entries} has no hooks in it`, {
+      hint: `npm install in ${PACKAGE}`,
+    });
   }
-  return { bun: process.execPath, config: packageFile("templates", "bunfig.toml"), entry };
+  return { bun: process.execPath, config: packageFile("templates", "bunfig.toml"), entries };
 }

@@ -4,6 +4,7 @@ import { ORCHESTRATOR } from "../domain/names.ts";
 import { readCompiled } from "../effects/compiled.ts";
 import { type Paths, pathsOf, sessionLogFolder } from "../effects/paths.ts";
 import type { Activity, MailStore, Recorded, SessionKey, Sessions } from "../store/contract.ts";
+import { FOR_A_HOOK } from "../store/sqlite/connection.ts";
 import { openMail } from "../store/sqlite/mail.ts";
 import { openSessions } from "../store/sqlite/open-sessions.ts";
 import { type Delivery, deliver } from "./deliver.ts";
@@ -49,36 +50,51 @@ export function parseCall(eventName: string, text: string): { event: HookEvent; 
   return { event, payload };
 }
 
+/** Every event but SessionStart. */
 export async function handleHook(call: HookCall): Promise<void> {
   const paths = pathsOf(call.root);
   const isRecorded = call.worker !== null || ORCHESTRATOR_RECORDS.includes(call.event);
-  const recorded = isRecorded ? await record(call, paths) : null;
-  if (call.worker !== null && !recorded?.isCurrent) return;
-  if (call.payload.subagentId !== null) return;
-  const recipient = recorded?.session.name ?? ORCHESTRATOR;
-  if (call.event === "SessionStart")
-    return await (await import("./prime.js")).printPrime(call, paths, recorded);
-  await handleMail(call, paths, recipient);
+  const recorded = isRecorded ? await withSessions(paths, (sessions) => record(call, paths, sessions)) : null;
+  if (isForThisSession(call, recorded)) await withMail(call, paths, recorded?.session.name ?? ORCHESTRATOR);
 }
 
-async function record(call: HookCall, paths: Paths): Promise<Recorded | null> {
-  const { isRedacting } = readCompiled(paths);
-  const meaning = interpret(call.event, call.payload, isRedacting);
-  const ledger = openSessions(paths.ledger);
+async function withSessions<T>(paths: Paths, work: (sessions: Sessions) => Promise<T>): Promise<T> {
+  const sessions = openSessions(paths.ledger);
   try {
-    const key = call.worker ?? (await orchestratorKey(ledger, call));
-    const recorded = key && (await ledger.recordActivity(key, toActivity(call, meaning)));
-    if (recorded) writeSessionLogs(paths, recorded.session, call.now, meaning);
-    return recorded;
+    return await work(sessions);
   } finally {
-    ledger.close();
+    sessions.close();
   }
 }
 
-async function orchestratorKey(ledger: Sessions, call: HookCall): Promise<SessionKey | null> {
+async function withMail(call: HookCall, paths: Paths, recipient: string): Promise<void> {
+  const mail = openMail(paths.mail, FOR_A_HOOK);
+  try {
+    await handleMail(call, paths, mail, recipient);
+  } finally {
+    mail.close();
+  }
+}
+
+/** Not for a late hook of an older incarnation, nor for a subagent: what they were shown would reach nobody. */
+export function isForThisSession(call: HookCall, recorded: Recorded | null): boolean {
+  return call.payload.subagentId === null && (call.worker === null || recorded?.isCurrent === true);
+}
+
+/** Activity, state, event and logs. Null when nobody has the key. */
+export async function record(call: HookCall, paths: Paths, sessions: Sessions): Promise<Recorded | null> {
+  const { isRedacting } = readCompiled(paths);
+  const meaning = interpret(call.event, call.payload, isRedacting);
+  const key = call.worker ?? (await orchestratorKey(sessions, call));
+  const recorded = key && (await sessions.recordActivity(key, toActivity(call, meaning)));
+  if (recorded) writeSessionLogs(paths, recorded.session, call.now, meaning);
+  return recorded;
+}
+
+async function orchestratorKey(sessions: Sessions, call: HookCall): Promise<SessionKey | null> {
   const { claudeSessionId } = call.payload;
   if (claudeSessionId === null) return null;
-  await ledger.ensureOrchestrator({
+  await sessions.ensureOrchestrator({
     id: `ses-${claudeSessionId}`,
     name: ORCHESTRATOR,
     capability: ORCHESTRATOR,
@@ -104,24 +120,19 @@ function toActivity(call: HookCall, meaning: Meaning): Activity {
   };
 }
 
-async function handleMail(call: HookCall, paths: Paths, recipient: string): Promise<void> {
+async function handleMail(call: HookCall, paths: Paths, mail: MailStore, recipient: string): Promise<void> {
   const { claudeSessionId } = call.payload;
   const delivery = DELIVERIES[call.event];
   if (claudeSessionId === null) return;
-  const mail = openMail(paths.mail, { mayUpgrade: false });
-  try {
-    if (call.event === "SessionEnd") {
-      const released = await releaseAll(mail, recipient, claudeSessionId);
-      return writeMailJournal(paths, recipient, call.now, { shown: [], acknowledged: [], released });
-    }
-    if (delivery === undefined) return;
-    const door = { mail, recipient, claudeSessionId, claudePid: call.claudePid, now: call.now };
-    const delivered = await deliver(door, delivery, (text) => call.print(wrap(call.event, text)));
-    writeMailJournal(paths, recipient, call.now, delivered);
-    if (call.event === "Stop" && delivered.shown.length > 0) await recordWakening(call, paths);
-  } finally {
-    mail.close();
+  if (call.event === "SessionEnd") {
+    const released = await releaseAll(mail, recipient, claudeSessionId);
+    writeMailJournal(paths, recipient, call.now, { shown: [], acknowledged: [], released });
   }
+  if (delivery === undefined) return;
+  const door = { mail, recipient, claudeSessionId, claudePid: call.claudePid, now: call.now };
+  const delivered = await deliver(door, delivery, (text) => call.print(wrap(call.event, text)));
+  writeMailJournal(paths, recipient, call.now, delivered);
+  if (call.event === "Stop" && delivered.shown.length > 0) await recordWakening(call, paths);
 }
 
 async function releaseAll(mail: MailStore, recipient: string, claudeSessionId: string): Promise<string[]> {
@@ -132,19 +143,12 @@ async function releaseAll(mail: MailStore, recipient: string, claudeSessionId: s
 
 /** Mail shown at the end of a turn begins another one. */
 async function recordWakening(call: HookCall, paths: Paths): Promise<void> {
-  const ledger = openSessions(paths.ledger);
-  try {
-    const key = call.worker ?? (await orchestratorKey(ledger, call));
-    const activity: Activity = {
-      at: call.now,
-      signal: { kind: "active" },
-      event: "session.prompted",
-      data: { by: "mail" },
-    };
-    if (key) await ledger.recordActivity(key, activity);
-  } finally {
-    ledger.close();
-  }
+  const data = { by: "mail" };
+  const activity: Activity = { at: call.now, signal: { kind: "active" }, event: "session.prompted", data };
+  await withSessions(paths, async (sessions) => {
+    const key = call.worker ?? (await orchestratorKey(sessions, call));
+    if (key) await sessions.recordActivity(key, activity);
+  });
 }
 
 /** How each event's output reaches the model. */

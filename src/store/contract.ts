@@ -82,6 +82,8 @@ export interface Sessions {
   recordActivity(key: SessionKey, activity: Activity): Promise<Recorded | null>;
   /** The newest incarnation of a name. */
   currentSession(name: string): Promise<Session | null>;
+  /** The live workers, oldest first. */
+  liveWorkers(limit: number): Promise<Session[]>;
   /** The newest incarnation of every name, live ones first, oldest first within. */
   currentSessions(): Promise<Session[]>;
 }

@@ -1,6 +1,5 @@
 import { ORCHESTRATOR } from "../domain/names.ts";
 import type { PrimeFacts } from "../domain/prime.ts";
-import { isLive } from "../domain/session.ts";
 import type { Ledger, MailStore, Session, StoredEvent } from "./contract.ts";
 
 const SHOWN = 8;
@@ -15,9 +14,9 @@ export async function primeFacts(
   const { name, session } = whom;
   const isWorker = name !== ORCHESTRATOR;
   const task = session?.taskId ? await ledger.findTask(session.taskId) : null;
-  const events = await ledger.listEvents({ ...(isWorker ? { agent: name } : {}), limit: 60 });
+  const events = await ledger.listEvents({ ...(isWorker ? { agent: name } : {}), limit: SHOWN * 4 });
   const unread = await mail.listMessages({ to: name, isUnread: true, limit: SHOWN });
-  const sessions = await ledger.currentSessions();
+  const others = (await ledger.liveWorkers(SHOWN * 2)).filter((other) => other.name !== name);
   return {
     now,
     name,
@@ -32,17 +31,14 @@ export async function primeFacts(
       .slice(-SHOWN)
       .map((event) => ({ at: event.at, text: tell(event, isWorker) })),
     unread: unread.map(({ from, subject, type }) => ({ from, subject, type })),
-    unreadTotal: (await mail.unreadCounts()).get(name) ?? 0,
-    others: sessions
-      .filter((other) => other.name !== name && other.capability !== ORCHESTRATOR && isLive(other.state))
-      .slice(0, 20)
-      .map(({ name: otherName, capability, state, taskId, stateAt }) => ({
-        name: otherName,
-        capability,
-        state,
-        task: taskId,
-        since: stateAt,
-      })),
+    unreadTotal: unread.length < SHOWN ? unread.length : ((await mail.unreadCounts()).get(name) ?? 0),
+    others: others.map(({ name: otherName, capability, state, taskId, stateAt }) => ({
+      name: otherName,
+      capability,
+      state,
+      task: taskId,
+      since: stateAt,
+    })),
     readyTasks: isWorker ? [] : await ledger.listTasks({ status: "queued", limit: SHOWN }),
   };
 }

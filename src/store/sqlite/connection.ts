@@ -9,10 +9,20 @@ export interface Schema {
 export interface OpenOptions {
   /** A hook makes a missing database but never changes the schema of one that others use. */
   mayUpgrade: boolean;
+  /**
+   * For a process that ends right after: closing leaves the write-ahead log to the next one, until it has grown. The
+   * last to close copies the log into the database and syncs both, which would be paid on every tool call.
+   */
+  isFleeting?: boolean;
 }
+
+/** How a hook opens a database. */
+export const FOR_A_HOOK: OpenOptions = { mayUpgrade: false, isFleeting: true };
 
 const BUSY_TIMEOUT_MS = 10_000;
 const CREATION_TRIES = 200;
+/** Reading a log of this size back takes a tenth of a millisecond. */
+const SMALL_LOG_BYTES = 256 * 1024;
 
 export type Bindings = SQLQueryBindings;
 
@@ -20,11 +30,13 @@ export type Bindings = SQLQueryBindings;
 export class Connection {
   readonly #db: Database;
   readonly #file: string;
+  readonly #isFleeting: boolean;
   #isReadyToWrite = false;
 
-  private constructor(db: Database, file: string) {
+  private constructor(db: Database, file: string, isFleeting: boolean) {
     this.#db = db;
     this.#file = file;
+    this.#isFleeting = isFleeting;
   }
 
   static open(file: string, schema: Schema, options: OpenOptions): Connection {
@@ -35,7 +47,7 @@ export class Connection {
         db.run(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
         const version = userVersion(db);
         if (version !== schema.migrations.length) bringUpToDate(db, file, version, schema, options);
-        return new Connection(db, file);
+        return new Connection(db, file, options.isFleeting === true);
       });
     } catch (error) {
       db.close();
@@ -70,6 +82,7 @@ export class Connection {
   }
 
   close(): void {
+    if (this.#isFleeting && Bun.file(`${this.#file}-wal`).size < SMALL_LOG_BYTES) return;
     this.#db.close();
   }
 }

@@ -75,6 +75,15 @@ export function sessionsIn(connection: Connection): Sessions {
       return row && toSession(row);
     },
 
+    async liveWorkers(limit) {
+      const rows = connection.all<SessionRow>(
+        `SELECT ${COLUMNS} FROM sessions WHERE capability <> '${ORCHESTRATOR}'
+           AND state IN ('booting', 'working', 'idle', 'waiting', 'stalled') ORDER BY seq LIMIT ?`,
+        limit,
+      );
+      return rows.map(toSession);
+    },
+
     async currentSessions() {
       const rows = connection.all<SessionRow>(
         `SELECT ${COLUMNS} FROM sessions WHERE seq IN (SELECT max(seq) FROM sessions GROUP BY name)

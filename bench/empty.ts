@@ -1,0 +1,2 @@
+// The least that Bun can do: start and end.
+export {};

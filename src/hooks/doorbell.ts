@@ -1,0 +1,47 @@
+import { logError } from "../effects/logs.ts";
+import { pathsOf } from "../effects/paths.ts";
+import { exitAtOnce, readStdin, readText, writeStdout } from "../effects/raw-files.ts";
+import { hashToken } from "../effects/tokens.ts";
+import { type HookCall, parseCall } from "./handle.ts";
+
+/**
+ * Answers one hook event: `<entry> <worker|orchestrator> <event> <root>`, the payload on stdin. It ends with 0 whatever
+ * happens, since a hook never fails a worker because of us, and it ends at once: closing a database would copy its log
+ * into it on every tool call, while a process that just stops leaves that to whoever comes by with time.
+ */
+export function answer(handle: (call: HookCall) => Promise<void>): void {
+  const [role = "", eventName = "", root = ""] = process.argv.slice(2);
+  ring(handle, role, eventName, root)
+    .catch((error: unknown) => report(root, `hook ${eventName}`, error))
+    .finally(exitAtOnce);
+}
+
+async function ring(
+  handle: (call: HookCall) => Promise<void>,
+  role: string,
+  eventName: string,
+  root: string,
+): Promise<void> {
+  const { OVERSEER_AGENT_NAME, OVERSEER_TOKEN, CLAUDE_PID } = process.env;
+  // In a worktree, the hooks of the main checkout fire beside the worker's own.
+  if (role === "orchestrator" && (OVERSEER_AGENT_NAME || OVERSEER_TOKEN)) return;
+  if (role === "worker" && !OVERSEER_TOKEN) return;
+  await handle({
+    ...parseCall(eventName, readStdin()),
+    root,
+    worker: role === "worker" && OVERSEER_TOKEN ? { tokenHash: hashToken(OVERSEER_TOKEN) } : null,
+    claudePid: Number(CLAUDE_PID) || process.ppid,
+    now: Date.now(),
+    print: writeStdout,
+  });
+}
+
+function report(root: string, doing: string, error: unknown): void {
+  const paths = pathsOf(root);
+  if (readText(paths.config) === null) return; // overseer was taken out of the repository meanwhile
+  try {
+    logError(paths, Date.now(), doing, error);
+  } catch (failure) {
+    process.stderr.write(`overseer: ${doing}: ${String(error)}; not logged: ${String(failure)}\n`);
+  }
+}

@@ -1,0 +1,4 @@
+import { answer } from "./doorbell.ts";
+import { handleSessionStart } from "./prime.ts";
+
+answer(handleSessionStart);

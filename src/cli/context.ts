@@ -7,7 +7,7 @@ import { type Paths, pathsOf } from "../effects/paths.ts";
 import { findRoot, isInstalled } from "../effects/root.ts";
 import { assertOwnName, identify } from "../flows/caller.ts";
 import { canonicalBranch } from "../flows/canonical-branch.ts";
-import { type LoadedConfig, loadConfig } from "../flows/config.ts";
+import type { LoadedConfig } from "../flows/config.ts";
 import { unknownAgent } from "../flows/prime.ts";
 import type { Caller, Environment, Project } from "../flows/project.ts";
 import type { Ledger, MailStore } from "../store/contract.ts";
@@ -124,10 +124,16 @@ class OpenProject implements Project {
   }
 
   config(): Promise<LoadedConfig> {
-    this.#config ??= loadConfig(this.paths.root, {
+    this.#config ??= this.#loadConfig();
+    return this.#config;
+  }
+
+  // Loaded only when asked for: yaml and zod take longer to load than most commands take to run.
+  async #loadConfig(): Promise<LoadedConfig> {
+    const { loadConfig } = await import("../flows/config.ts");
+    return await loadConfig(this.paths.root, {
       canonicalBranch: () => canonicalBranch(this.git, this.paths.root),
     });
-    return this.#config;
   }
 
   close(): void {

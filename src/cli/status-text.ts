@@ -1,4 +1,4 @@
-import { formatDuration } from "../domain/duration.ts";
+import { formatAge } from "../domain/duration.ts";
 import { HUMAN, ORCHESTRATOR } from "../domain/names.ts";
 import { isLive, type SessionState } from "../domain/session.ts";
 import type { AgentStatus, Status } from "../flows/status.ts";
@@ -32,9 +32,9 @@ interface Row {
 
 function row({ session, unread }: AgentStatus, depth: number, now: number): Row {
   const state = session.reason ? `${session.state}: ${session.reason}` : session.state;
-  const age = formatDuration(now - session.stateAt);
+  const age = formatAge(now - session.stateAt);
   const notes = [
-    session.toolName ? `${session.toolName} for ${formatDuration(now - (session.toolStartedAt ?? now))}` : "",
+    session.toolName ? `${session.toolName} for ${formatAge(now - (session.toolStartedAt ?? now))}` : "",
     unread > 0 ? `${unread} unread` : "",
     session.branch ?? "",
   ];
@@ -76,7 +76,7 @@ function summary(status: Status, caller: string, style: Style): string[] {
   const { tasks, merge, goals, lastTickAt } = status.overview;
   const open = tasks.todo + tasks.queued + tasks.in_progress + tasks.blocked;
   const counts = `${tasks.queued} ready, ${tasks.in_progress} in progress, ${tasks.todo + tasks.blocked} waiting, ${tasks.done} done`;
-  const pass = lastTickAt === null ? "" : `last pass ${formatDuration(status.now - lastTickAt)} ago`;
+  const pass = lastTickAt === null ? "" : `last pass ${formatAge(status.now - lastTickAt)} ago`;
   const lines: [string, string][] = [
     ["Tasks", open + tasks.done === 0 ? 'none yet: overseer task create "what is to be done"' : counts],
     ["Mail", mailLine(status, caller, style)],

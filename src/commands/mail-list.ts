@@ -2,7 +2,7 @@ import type { Run } from "../cli/command.ts";
 import type { Style } from "../cli/output.ts";
 import { toCount } from "../cli/values.ts";
 import { messageView } from "../cli/views.ts";
-import { formatDuration } from "../domain/duration.ts";
+import { formatAge } from "../domain/duration.ts";
 import { type Message, printable } from "../domain/mail.ts";
 import { listMail } from "../flows/mail.ts";
 
@@ -23,6 +23,6 @@ export const run: Run = async (context, typed) => {
 
 function line(message: Message, now: number, style: Style): string {
   const mark = message.read ? " " : style.yellow("*");
-  const age = style.dim(`${formatDuration(now - message.createdAt)} ago`);
+  const age = style.dim(`${formatAge(now - message.createdAt)} ago`);
   return `${mark} ${style.bold(message.id)}  ${message.from} to ${message.to}  ${printable(message.subject)}  ${age}`;
 }

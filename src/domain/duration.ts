@@ -29,3 +29,8 @@ export function formatDuration(ms: number): string {
   const rest = Math.floor((ms % largest[1]) / next[1]);
   return rest === 0 ? whole : `${whole} ${rest}${next[0]}`;
 }
+
+/** How long ago, in whole seconds: nobody wants to know more. */
+export function formatAge(ms: number): string {
+  return formatDuration(Math.floor(ms / 1000) * 1000);
+}

@@ -1,4 +1,4 @@
-import { formatDuration } from "./duration.ts";
+import { formatAge } from "./duration.ts";
 import { neutralise } from "./mail.ts";
 
 /** What `prime` is made of; whoever gathers it bounds the lists. */
@@ -68,7 +68,7 @@ function assignment(facts: PrimeFacts, isCompact: boolean): string {
 function lastEvents(facts: PrimeFacts): string {
   if (facts.lastEvents.length === 0) return "";
   const lines = facts.lastEvents.map(
-    (event) => `- ${formatDuration(facts.now - event.at)} ago: ${oneLine(event.text)}`,
+    (event) => `- ${formatAge(facts.now - event.at)} ago: ${oneLine(event.text)}`,
   );
   return `## What happened last\n${lines.join("\n")}`;
 }
@@ -92,7 +92,7 @@ function whoElse(facts: PrimeFacts): string {
   if (facts.others.length === 0) return facts.isWorker ? "" : "Nobody is working at the moment.";
   const lines = facts.others.map((other) => {
     const task = other.task ? `, ${oneLine(other.task)}` : "";
-    return `- ${other.name} (${other.capability}): ${other.state} for ${formatDuration(facts.now - other.since)}${task}`;
+    return `- ${other.name} (${other.capability}): ${other.state} for ${formatAge(facts.now - other.since)}${task}`;
   });
   return `## Who else works here\n${lines.join("\n")}`;
 }

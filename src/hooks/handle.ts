@@ -2,13 +2,14 @@ import { type HookEvent, interpret, type Meaning, toHookEvent } from "../domain/
 import { type HookPayload, readPayload } from "../domain/hook-payload.ts";
 import { ORCHESTRATOR } from "../domain/names.ts";
 import { readCompiled } from "../effects/compiled.ts";
+import { appendEvent } from "../effects/logs.ts";
 import { type Paths, pathsOf, sessionLogFolder } from "../effects/paths.ts";
 import type { Activity, MailStore, Recorded, SessionKey, Sessions } from "../store/contract.ts";
 import { FOR_A_HOOK } from "../store/sqlite/connection.ts";
+import { type HookLedger, openHookLedger } from "../store/sqlite/hook-ledger.ts";
 import { openMail } from "../store/sqlite/mail.ts";
-import { openSessions } from "../store/sqlite/open-sessions.ts";
-import { type Delivery, deliver } from "./deliver.ts";
-import { writeMailJournal, writeSessionLogs } from "./session-log.ts";
+import { type Delivered, type Delivery, deliver } from "./deliver.ts";
+import { mailEvents, writeSessionLogs } from "./session-log.ts";
 
 /** One ring of the doorbell. */
 export interface HookCall {
@@ -54,16 +55,16 @@ export function parseCall(eventName: string, text: string): { event: HookEvent; 
 export async function handleHook(call: HookCall): Promise<void> {
   const paths = pathsOf(call.root);
   const isRecorded = call.worker !== null || ORCHESTRATOR_RECORDS.includes(call.event);
-  const recorded = isRecorded ? await withSessions(paths, (sessions) => record(call, paths, sessions)) : null;
+  const recorded = isRecorded ? await withLedger(paths, (ledger) => record(call, paths, ledger)) : null;
   if (isForThisSession(call, recorded)) await withMail(call, paths, recorded?.session.name ?? ORCHESTRATOR);
 }
 
-async function withSessions<T>(paths: Paths, work: (sessions: Sessions) => Promise<T>): Promise<T> {
-  const sessions = openSessions(paths.ledger);
+async function withLedger<T>(paths: Paths, work: (ledger: HookLedger) => Promise<T>): Promise<T> {
+  const ledger = openHookLedger(paths.ledger);
   try {
-    return await work(sessions);
+    return await work(ledger);
   } finally {
-    sessions.close();
+    ledger.close();
   }
 }
 
@@ -126,29 +127,40 @@ async function handleMail(call: HookCall, paths: Paths, mail: MailStore, recipie
   if (claudeSessionId === null) return;
   if (call.event === "SessionEnd") {
     const released = await releaseAll(mail, recipient, claudeSessionId);
-    writeMailJournal(paths, recipient, call.now, { shown: [], acknowledged: [], released });
+    await tellMail(call, paths, recipient, { shown: [], acknowledged: [], released });
   }
   if (delivery === undefined) return;
   const door = { mail, recipient, claudeSessionId, claudePid: call.claudePid, now: call.now };
   const delivered = await deliver(door, delivery, (text) => call.print(wrap(call.event, text)));
-  writeMailJournal(paths, recipient, call.now, delivered);
-  if (call.event === "Stop" && delivered.shown.length > 0) await recordWakening(call, paths);
+  await tellMail(call, paths, recipient, delivered);
+}
+
+/** Mail shown at the end of a turn begins another one. */
+async function tellMail(
+  call: HookCall,
+  paths: Paths,
+  recipient: string,
+  delivered: Delivered,
+): Promise<void> {
+  const events = mailEvents(recipient, call.now, delivered);
+  if (events.length === 0) return;
+  for (const event of events) appendEvent(paths.journal, event);
+  await withLedger(paths, async (ledger) => {
+    await ledger.appendEvents(events);
+    const key = call.worker ?? (await orchestratorKey(ledger, call));
+    if (key && call.event === "Stop" && delivered.shown.length > 0)
+      await ledger.recordActivity(key, wakening(call));
+  });
+}
+
+function wakening(call: HookCall): Activity {
+  return { at: call.now, signal: { kind: "active" }, event: "session.prompted", data: { by: "mail" } };
 }
 
 async function releaseAll(mail: MailStore, recipient: string, claudeSessionId: string): Promise<string[]> {
   const { claims } = await mail.glance(recipient);
   const isHolding = claims.some((claim) => claim.claudeSessionId === claudeSessionId);
   return isHolding ? await mail.release(recipient, { claudeSessionId }) : [];
-}
-
-/** Mail shown at the end of a turn begins another one. */
-async function recordWakening(call: HookCall, paths: Paths): Promise<void> {
-  const data = { by: "mail" };
-  const activity: Activity = { at: call.now, signal: { kind: "active" }, event: "session.prompted", data };
-  await withSessions(paths, async (sessions) => {
-    const key = call.worker ?? (await orchestratorKey(sessions, call));
-    if (key) await sessions.recordActivity(key, activity);
-  });
 }
 
 /** How each event's output reaches the model. */

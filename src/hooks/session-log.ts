@@ -27,14 +27,16 @@ export function writeSessionLogs(paths: Paths, session: Session, at: number, mea
   appendLine(`${folder}/tools.ndjson`, JSON.stringify({ at: time, phase, ...meaning.call }));
 }
 
-/** Mail is logged with the project's journal, from which a damaged mail.db is restored. */
-export function writeMailJournal(paths: Paths, recipient: string, at: number, delivered: Delivered): void {
+/** What happened to the mail of one recipient, for the ledger and for the journal. */
+export function mailEvents(recipient: string, at: number, delivered: Delivered): NewEvent[] {
+  const events: NewEvent[] = [];
   const tell = (type: NewEvent["type"], ids: string[]) => {
-    if (ids.length > 0) appendEvent(paths.journal, { at, type, agent: recipient, data: { ids } });
+    if (ids.length > 0) events.push({ at, type, agent: recipient, data: { ids } });
   };
   tell("mail.read", delivered.acknowledged);
   tell("mail.released", delivered.released);
   tell("mail.delivered", delivered.shown);
+  return events;
 }
 
 function forPeople(meaning: Meaning): string {

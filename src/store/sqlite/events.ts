@@ -43,6 +43,19 @@ export function insertEvent(connection: Connection, event: NewEvent): void {
   );
 }
 
+export function hasEvent(connection: Connection, event: NewEvent): boolean {
+  const same = connection.first(
+    `SELECT 1 FROM events WHERE at = ? AND type = ? AND agent IS ? AND session_id IS ? AND task_id IS ? AND data = ?`,
+    event.at,
+    event.type,
+    event.agent ?? null,
+    event.sessionId ?? null,
+    event.taskId ?? null,
+    JSON.stringify(event.data ?? {}),
+  );
+  return same !== null;
+}
+
 // One query per type: each walks its index backwards and stops at the limit, however rare or frequent the type is.
 function newestOfTypes(connection: Connection, filter: EventFilter): EventRow[] {
   const types = Object.keys(EVENT_TYPES).filter(

@@ -1,7 +1,7 @@
 import { TASK_STATUSES, type TaskStatus } from "../../domain/task.ts";
 import type { Ledger, Overview, Restoration } from "../contract.ts";
 import { Connection, type OpenOptions } from "./connection.ts";
-import { eventsIn, insertEvent } from "./events.ts";
+import { eventsIn, hasEvent, insertEvent } from "./events.ts";
 import { LEDGER_SCHEMA } from "./ledger-schema.ts";
 import { insertSession, sessionsIn } from "./sessions.ts";
 import { insertTask, tasksIn } from "./tasks.ts";
@@ -63,7 +63,10 @@ function restore(
   const isNew = (table: "sessions" | "tasks", id: string) =>
     connection.first(`SELECT 1 FROM ${table} WHERE id = ?`, id) === null;
   const sessions = from.sessions.filter((session) => isNew("sessions", session.id));
-  for (const session of sessions) insertSession(connection, session, session.state, "restored from the logs");
+  for (const session of sessions) {
+    const now = { state: session.state, cause: "restored from the logs", at: session.lastActivityAt };
+    insertSession(connection, session, now);
+  }
   const tasks = from.tasks.filter((task) => isNew("tasks", task.id));
   for (const task of tasks) insertTask(connection, { ...task, dependsOn: [] }, task.status, task.reason);
   for (const task of tasks) {
@@ -75,6 +78,7 @@ function restore(
       );
     }
   }
-  for (const event of from.events) insertEvent(connection, event);
-  return { sessions: sessions.length, tasks: tasks.length, events: from.events.length };
+  const events = from.events.filter((event) => !hasEvent(connection, event));
+  for (const event of events) insertEvent(connection, event);
+  return { sessions: sessions.length, tasks: tasks.length, events: events.length };
 }

@@ -97,14 +97,12 @@ export function sessionsIn(connection: Connection): Sessions {
 export function insertSession(
   connection: Connection,
   session: NewSession,
-  state: SessionState,
-  cause: string,
+  now: { state: SessionState; cause: string; at: number },
 ): void {
-  const { startedAt: at } = session;
   connection.run(
     `INSERT INTO sessions (id, name, capability, token_hash, task_id, parent, depth, worktree, branch, pid,
-       claude_session_id, file_scope, log_folder, state, cause, state_at, started_at, last_activity_at)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+       claude_session_id, file_scope, log_folder, state, cause, state_at, started_at, ended_at, last_activity_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     session.id,
     session.name,
     session.capability,
@@ -118,16 +116,17 @@ export function insertSession(
     session.claudeSessionId ?? null,
     JSON.stringify(session.fileScope ?? []),
     session.logFolder,
-    state,
-    cause,
-    at,
-    at,
-    at,
+    now.state,
+    now.cause,
+    now.at,
+    session.startedAt,
+    isLive(now.state) ? null : now.at,
+    now.at,
   );
 }
 
 function register(connection: Connection, session: NewSession): Session {
-  insertSession(connection, session, "booting", "registered");
+  insertSession(connection, session, { state: "booting", cause: "registered", at: session.startedAt });
   insertEvent(connection, {
     at: session.startedAt,
     type: "session.registered",

@@ -1,10 +1,13 @@
-import type { Sessions } from "../contract.ts";
+import type { Events, Sessions } from "../contract.ts";
 import { Connection, FOR_A_HOOK } from "./connection.ts";
+import { eventsIn } from "./events.ts";
 import { LEDGER_SCHEMA } from "./ledger-schema.ts";
 import { sessionsIn } from "./sessions.ts";
 
+export type HookLedger = Sessions & Events & { close(): void };
+
 /** The part of the ledger that a hook needs on every tool call, without the code of the rest. */
-export function openSessions(file: string): Sessions & { close(): void } {
+export function openHookLedger(file: string): HookLedger {
   const connection = Connection.open(file, LEDGER_SCHEMA, FOR_A_HOOK);
-  return { ...sessionsIn(connection), close: () => connection.close() };
+  return { ...sessionsIn(connection), ...eventsIn(connection), close: () => connection.close() };
 }

@@ -58,7 +58,7 @@ try {
     stage.overseer(["mail", "reply", messageId, "--body", "E-mail.", "--priority", "high"], "orchestrator"),
   );
 
-  chapter("6. Ada is busy; the answer is urgent, so she sees it right after her next tool call");
+  chapter("6. Ada is busy; the answer has high priority, so she sees it right after her next tool call");
   const call = { tool_name: "Bash", tool_input: { command: "npm test" }, tool_use_id: "toolu_1" };
   await ada.hook("PreToolUse", call);
   quote(await ada.hook("PostToolUse", { ...call, tool_response: { stdout: "12 passed" }, duration_ms: 840 }));

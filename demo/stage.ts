@@ -54,7 +54,13 @@ export class Stage {
   }
 
   async register(registration: Registration): Promise<Record<string, string>> {
-    const silent = { stdout() {}, stderr() {}, isTerminal: false };
+    const silent = {
+      stdout() {},
+      stderr() {},
+      async flushed() {},
+      isTerminal: false,
+      isErrorTerminal: false,
+    };
     const context = new Context(await Output.open(silent, "demo", false, false), this.#env, this.root);
     const { token } = await registerWorker(context.project, registration);
     context.close();

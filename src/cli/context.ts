@@ -1,6 +1,7 @@
-import { realpathSync } from "node:fs";
+import { existsSync, realpathSync } from "node:fs";
 import { OverseerError } from "../domain/errors.ts";
 import type { HookEvent } from "../domain/hook-event.ts";
+import { readPayload } from "../domain/hook-payload.ts";
 import { systemClock } from "../effects/clock.ts";
 import { type Git, gitAt } from "../effects/git.ts";
 import { type Paths, pathsOf } from "../effects/paths.ts";
@@ -29,13 +30,19 @@ export class Context {
   constructor(output: Output, env: Environment, cwd: string) {
     this.output = output;
     this.env = env;
-    this.cwd = realpathSync(cwd);
+    this.cwd = realFolder(cwd);
     this.git = gitAt("git", env);
   }
 
   /** The project around the working directory. */
   get project(): Project {
     return this.#project ?? this.openAt(pathsOf(this.#installedRoot()));
+  }
+
+  /** The same, or what an init that was killed left of one: to be taken out. */
+  get remains(): Project {
+    const root = this.#root();
+    return root !== null && existsSync(pathsOf(root).home) ? this.openAt(pathsOf(root)) : this.project;
   }
 
   openAt(paths: Paths): Project {
@@ -63,16 +70,27 @@ export class Context {
     const name = caller.kind === "worker" ? caller.name : agent;
     const session = name === undefined ? null : await project.ledger.currentSession(name);
     if (name !== undefined && !session) throw await unknownAgent(project, name);
-    const { handleHook, parseCall } = await import("../hooks/handle.ts");
+    const payload = readPayload(await this.stdin());
+    if (!payload) {
+      throw new OverseerError("usage", "standard input is not a JSON object", {
+        hint: "give the event's JSON as Claude Code gives it to a hook",
+      });
+    }
+    const { handleHook } = await import("../hooks/handle.ts");
     const { handleSessionStart } = await import("../hooks/prime.ts");
+    let printed = "";
     await (event === "SessionStart" ? handleSessionStart : handleHook)({
-      ...parseCall(event, await this.stdin()),
+      event,
+      payload,
       root: project.paths.root,
       worker: session && { sessionId: session.id },
       claudePid: Number(this.env.CLAUDE_PID) || process.ppid,
       now: this.clock.now(),
-      print: (text) => this.output.raw(text),
+      print: (text) => {
+        printed += text;
+      },
     });
+    this.output.done({ output: printed }, () => printed);
   }
 
   caller(): Promise<Caller> {
@@ -87,13 +105,24 @@ export class Context {
     this.#project?.close();
   }
 
+  #root(): string | null {
+    return this.env.OVERSEER_ROOT ?? findRoot(this.cwd);
+  }
+
   #installedRoot(): string {
-    const root = this.env.OVERSEER_ROOT ?? findRoot(this.cwd);
+    const root = this.#root();
     if (root !== null && isInstalled(pathsOf(root))) return root;
-    throw new OverseerError("not_initialised", `overseer is not set up in ${root ?? this.cwd}`, {
+    throw new OverseerError("not_initialised", `${root ?? this.cwd} is not set up for overseer yet`, {
       hint: root === null ? "git init, commit something, then overseer init" : "overseer init",
     });
   }
+}
+
+function realFolder(cwd: string): string {
+  if (existsSync(cwd)) return realpathSync(cwd);
+  throw new OverseerError("not_initialised", "the working directory is gone", {
+    hint: "cd to a folder that is still there",
+  });
 }
 
 class OpenProject implements Project {

@@ -1,4 +1,5 @@
 import { OverseerError } from "../domain/errors.ts";
+import { printable } from "../domain/mail.ts";
 
 export interface Style {
   bold(text: string): string;
@@ -12,7 +13,10 @@ export interface Style {
 export interface Streams {
   stdout(text: string): void;
   stderr(text: string): void;
+  /** Resolves when a reader has taken everything, or the disk; a pipe that nobody empties keeps it waiting. */
+  flushed(): Promise<void>;
   isTerminal: boolean;
+  isErrorTerminal: boolean;
 }
 
 const same = (text: string) => text;
@@ -24,18 +28,21 @@ export class Output {
   readonly isJson: boolean;
   readonly #command: string;
   readonly #streams: Streams;
+  readonly #errorStyle: Style;
 
-  private constructor(streams: Streams, command: string, isJson: boolean, style: Style) {
+  private constructor(streams: Streams, command: string, isJson: boolean, colour: Style) {
     this.#streams = streams;
     this.#command = command;
     this.isJson = isJson;
-    this.style = style;
+    this.style = streams.isTerminal ? colour : PLAIN;
+    this.#errorStyle = streams.isErrorTerminal ? colour : PLAIN;
   }
 
   static async open(streams: Streams, command: string, isJson: boolean, hasColour: boolean): Promise<Output> {
     // Loaded only where somebody sees it: chalk takes longer to load than most commands take to run.
-    const style = hasColour && !isJson ? new (await import("chalk")).Chalk({ level: 1 }) : PLAIN;
-    return new Output(streams, command, isJson, style);
+    const isSeen = hasColour && !isJson && (streams.isTerminal || streams.isErrorTerminal);
+    const colour = isSeen ? new (await import("chalk")).Chalk({ level: 1 }) : PLAIN;
+    return new Output(streams, command, isJson, colour);
   }
 
   /** The result: `data` for machines, the text for people. Nothing is printed for an empty text. */
@@ -49,9 +56,9 @@ export class Output {
     this.#streams.stdout(`${this.isJson ? JSON.stringify(data) : text(this.style)}\n`);
   }
 
-  /** Exactly these characters, for a caller that knows what it expects. */
-  raw(text: string): void {
-    this.#streams.stdout(text);
+  /** For what must not happen before the reader has the result. */
+  async flushed(): Promise<void> {
+    await this.#streams.flushed();
   }
 
   failed(error: unknown): void {
@@ -60,8 +67,10 @@ export class Output {
       const told = { code, message, ...(hint === undefined ? {} : { hint }) };
       this.#streams.stdout(`${JSON.stringify({ ok: false, command: this.#command, error: told })}\n`);
     } else {
-      const lines = hint === undefined ? [message] : [message, this.style.dim(`next: ${hint}`)];
-      this.#streams.stderr(`${this.style.red("overseer:")} ${lines.join("\n  ")}\n`);
+      // Both may repeat what was typed or what a file says.
+      const told = printable(message);
+      const lines = hint === undefined ? [told] : [told, this.#errorStyle.dim(`next: ${printable(hint)}`)];
+      this.#streams.stderr(`${this.#errorStyle.red("overseer:")} ${lines.join("\n  ")}\n`);
     }
   }
 }

@@ -114,7 +114,7 @@ function typed(args: readonly string[], options: Readonly<Record<string, unknown
 }
 
 async function openOutput(command: string, isJson: boolean, around: Surroundings): Promise<Output> {
-  const hasColour = around.streams.isTerminal && !around.env.NO_COLOR && around.env.TERM !== "dumb";
+  const hasColour = !around.env.NO_COLOR && around.env.TERM !== "dumb";
   return await Output.open(around.streams, command, isJson, hasColour);
 }
 
@@ -136,7 +136,7 @@ async function report(
     around.streams.stdout(helpFor(program, words));
     return exitCodeOf(new OverseerError("usage", ""));
   }
-  const told = error instanceof CommanderError ? usageError(error, known) : error;
+  const told = error instanceof CommanderError ? usageError(error, known?.path ?? groupIn(words)) : error;
   if (!(told instanceof OverseerError)) keepForLater(told, around);
   output.failed(told);
   return exitCodeOf(told);
@@ -152,11 +152,13 @@ function helpFor(program: Command, words: readonly string[]): string {
   return (group ?? program).helpInformation();
 }
 
-function usageError(error: CommanderError, known: CommandSpec | undefined): OverseerError {
+function groupIn([first = ""]: readonly string[]): readonly string[] {
+  return Object.hasOwn(GROUPS, first) ? [first] : [];
+}
+
+function usageError(error: CommanderError, path: readonly string[]): OverseerError {
   const message = error.message.replace(/^error: /, "").replaceAll("\n", " ");
-  return new OverseerError("usage", message, {
-    hint: `overseer ${known ? `${known.path.join(" ")} ` : ""}--help`,
-  });
+  return new OverseerError("usage", message, { hint: ["overseer", ...path, "--help"].join(" ") });
 }
 
 function keepForLater(error: unknown, around: Surroundings): void {

@@ -38,7 +38,11 @@ export const COMMANDS: readonly CommandSpec[] = [
       BODY,
       { flags: "--files <paths>", meaning: "files, folders or globs it is about, separated by commas" },
       { flags: "--depends <ids>", meaning: "tasks that must be done first, separated by commas" },
-      { flags: "--priority <priority>", meaning: "how urgent it is (normal)", choices: PRIORITIES },
+      {
+        flags: "--priority <priority>",
+        meaning: "how urgent it is; normal unless given",
+        choices: PRIORITIES,
+      },
       { flags: "--tag <tag>", meaning: "a tag; may be given several times", isList: true },
     ],
     examples: ['overseer task create "Add a login form" --files src/login --priority high'],
@@ -83,8 +87,16 @@ export const COMMANDS: readonly CommandSpec[] = [
       },
       { flags: "--subject <text>", meaning: "what it is about, in one line", isRequired: true },
       BODY,
-      { flags: "--type <type>", meaning: "what kind of message (status)", choices: SENDABLE_TYPES },
-      { flags: "--priority <priority>", meaning: "how urgent it is (normal)", choices: PRIORITIES },
+      {
+        flags: "--type <type>",
+        meaning: "what kind of message; status unless given",
+        choices: SENDABLE_TYPES,
+      },
+      {
+        flags: "--priority <priority>",
+        meaning: "how urgent it is; normal unless given",
+        choices: PRIORITIES,
+      },
       { flags: "--thread <id>", meaning: "the thread it belongs to" },
       { flags: "--from <name>", meaning: "the sender; a worker is always itself" },
     ],
@@ -129,8 +141,16 @@ export const COMMANDS: readonly CommandSpec[] = [
     arguments: [{ name: "id", meaning: "the message" }],
     options: [
       { ...BODY, isRequired: true },
-      { flags: "--type <type>", meaning: "what kind of message (status)", choices: SENDABLE_TYPES },
-      { flags: "--priority <priority>", meaning: "how urgent it is (as the message's)", choices: PRIORITIES },
+      {
+        flags: "--type <type>",
+        meaning: "what kind of message; status unless given",
+        choices: SENDABLE_TYPES,
+      },
+      {
+        flags: "--priority <priority>",
+        meaning: "how urgent it is; as the message was unless given",
+        choices: PRIORITIES,
+      },
     ],
     load: () => import("../commands/mail-reply.ts"),
   },
@@ -156,7 +176,11 @@ export const COMMANDS: readonly CommandSpec[] = [
     path: ["log"],
     summary: "record a hook event; its JSON on standard input",
     arguments: [
-      { name: "event", meaning: "the event, or Claude Code's name for it", choices: Object.keys(LOG_NAMES) },
+      {
+        name: "event",
+        meaning: `Claude Code's name for it, or ${Object.keys(LOG_NAMES).join(", ")}`,
+        choices: Object.keys(LOG_NAMES),
+      },
     ],
     options: [AGENT],
     load: () => import("../commands/log.ts"),

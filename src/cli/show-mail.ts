@@ -1,6 +1,6 @@
 import { type Injection, MAX_INJECTION_LENGTH } from "../domain/mail.ts";
 import { assertOwnName } from "../flows/caller.ts";
-import { checkMail } from "../flows/mail.ts";
+import { assertAddress, checkMail } from "../flows/mail.ts";
 import type { Caller } from "../flows/project.ts";
 import type { Context } from "./context.ts";
 import type { Output } from "./output.ts";
@@ -19,13 +19,17 @@ export async function showMail(
   await checkMail(context.project, {
     recipient,
     maxLength: isInjected ? MAX_INJECTION_LENGTH : MAX_SHOWN_LENGTH,
-    show: (injection) => print(context.output, recipient, injection, isInjected),
+    show: async (injection) => {
+      print(context.output, recipient, injection, isInjected);
+      await context.output.flushed();
+    },
   });
 }
 
 export async function inboxOf(context: Context, agent: string | undefined): Promise<string> {
   const caller: Caller = await context.caller();
   assertOwnName(caller, agent, "--agent");
+  if (agent !== undefined) await assertAddress(context.project, agent);
   return agent ?? caller.name;
 }
 

@@ -6,7 +6,7 @@ import type { Style } from "./output.ts";
 
 /** A screen that a person understands at a glance. */
 export function statusText(status: Status, caller: string, style: Style): string {
-  const head = `${style.bold(status.project)} ${style.dim(`work lands on ${status.canonicalBranch}`)}`;
+  const head = `${style.bold(status.project)}${style.dim(`: work lands on ${status.canonicalBranch}`)}`;
   return [head, "", agents(status, style), "", ...summary(status, caller, style)].join("\n");
 }
 
@@ -80,6 +80,7 @@ function summary(status: Status, caller: string, style: Style): string[] {
   const lines: [string, string][] = [
     ["Tasks", open + tasks.done === 0 ? 'none yet: overseer task create "what is to be done"' : counts],
     ["Mail", mailLine(status, caller, style)],
+    ["Claude", orchestratorLine(status)],
     ["Merge", describeCounts(merge)],
     ["Goals", goals.total === 0 ? "" : `${goals.active} active of ${goals.total}`],
     ["Watch", pass],
@@ -87,6 +88,12 @@ function summary(status: Status, caller: string, style: Style): string[] {
   return lines
     .filter(([, text]) => text !== "")
     .map(([name, text]) => `${style.dim(name.padEnd(6))} ${text}`);
+}
+
+function orchestratorLine({ orchestrators, now }: Status): string {
+  return orchestrators
+    .map(({ state, stateAt }) => `the orchestrator is ${state} for ${formatAge(now - stateAt)}`)
+    .join(", ");
 }
 
 function mailLine(status: Status, caller: string, style: Style): string {

@@ -1,9 +1,11 @@
 import type { Run } from "../cli/command.ts";
 import type { Style } from "../cli/output.ts";
 import { OverseerError } from "../domain/errors.ts";
+import { refuseWorkers } from "../flows/caller.ts";
 import { examine, type Finding, type Verdict } from "../flows/doctor.ts";
 
 export const run: Run = async (context, typed) => {
+  if (typed.has("fix")) refuseWorkers(context.env);
   const findings = await examine(() => context.reopen(), typed.has("fix"));
   const broken = findings.filter(({ verdict }) => verdict === "broken");
   context.output.done({ healthy: broken.length === 0, findings }, (style) =>
@@ -13,7 +15,7 @@ export const run: Run = async (context, typed) => {
 };
 
 function line({ check, verdict, detail, hint }: Finding, style: Style): string {
-  const next = hint && verdict !== "ok" ? style.dim(`\n                    next: ${hint}`) : "";
+  const next = hint && verdict !== "ok" ? style.dim(`\n                   next: ${hint}`) : "";
   return `${mark(verdict, style)} ${style.bold(check.padEnd(9))}  ${detail}${next}`;
 }
 

@@ -50,6 +50,10 @@ function line(event: StoredEvent, style: Style): string {
     .filter(([, value]) => value !== null && value !== "" && !(Array.isArray(value) && value.length === 0))
     .map(([key, value]) => `${key}=${typeof value === "string" ? value : JSON.stringify(value)}`)
     .join(" ");
-  const text = `${style.dim(iso(event.at) ?? "")} ${style.bold(event.type)} ${who} ${style.dim(about)}`;
-  return printable(text.replaceAll("\n", " ")).slice(0, 400).trimEnd();
+  const words = [style.dim(iso(event.at) ?? ""), style.bold(event.type), who, style.dim(oneLine(about))];
+  return words.filter((word) => word !== "").join(" ");
+}
+
+function oneLine(text: string): string {
+  return printable(text).replaceAll("\n", " ").slice(0, 300);
 }

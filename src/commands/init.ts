@@ -1,7 +1,9 @@
 import type { Run } from "../cli/command.ts";
+import { refuseWorkers } from "../flows/caller.ts";
 import { initProject } from "../flows/init.ts";
 
 export const run: Run = async (context) => {
+  refuseWorkers(context.env);
   const result = await initProject(context.git, context.cwd, (paths) => context.openAt(paths));
   context.output.done(result, (style) => {
     if (result.changed.length === 0) return `overseer is set up in ${result.root} already; nothing changed.`;

@@ -3,16 +3,17 @@ import { toBody, toList, toMessageType, toPriority } from "../cli/values.ts";
 import { messageView } from "../cli/views.ts";
 import { OverseerError } from "../domain/errors.ts";
 import { assertOwnName } from "../flows/caller.ts";
-import { sendMail } from "../flows/mail.ts";
+import { assertAddress, sendMail } from "../flows/mail.ts";
 
 export const run: Run = async (context, typed) => {
   const caller = await context.caller();
-  assertOwnName(caller, typed.text("from"), "--from");
+  const from = typed.text("from");
+  assertOwnName(caller, from, "--from");
+  if (from !== undefined) await assertAddress(context.project, from);
   const to = toList(typed.text("to"));
-  if (to.length === 0)
-    throw new OverseerError("usage", "--to names nobody", { hint: "overseer status shows who is there" });
+  if (to.length === 0) throw new OverseerError("usage", "--to names nobody", { hint: "overseer status" });
   const messages = await sendMail(context.project, {
-    from: typed.text("from") ?? caller.name,
+    from: from ?? caller.name,
     to,
     subject: typed.text("subject") ?? "",
     body: await toBody(typed.text("body"), context),

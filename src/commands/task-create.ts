@@ -1,6 +1,7 @@
 import type { Run } from "../cli/command.ts";
 import { toBody, toList, toPriority } from "../cli/values.ts";
 import { taskView } from "../cli/views.ts";
+import { printable } from "../domain/mail.ts";
 import { createTask } from "../flows/tasks.ts";
 
 export const run: Run = async (context, typed) => {
@@ -14,6 +15,6 @@ export const run: Run = async (context, typed) => {
   });
   context.output.done({ task: taskView(task) }, (style) => {
     const waits = task.waitsFor.length > 0 ? `waits for ${task.waitsFor.join(", ")}` : "ready";
-    return `${style.bold(task.id)} ${task.title} (${waits})`;
+    return `${style.bold(task.id)} ${printable(task.title)} (${waits})`;
   });
 };

@@ -13,8 +13,8 @@ function describe(task: Task, style: Style): string {
   const facts: [string, string][] = [
     ["status", task.reason ? `${task.status}: ${printable(task.reason)}` : task.status],
     ["priority", task.priority],
-    ["files", task.files.join(", ")],
-    ["tags", task.tags.join(", ")],
+    ["files", printable(task.files.join(", "))],
+    ["tags", printable(task.tags.join(", "))],
     ["depends on", task.dependsOn.join(", ")],
     ["waits for", task.waitsFor.join(", ")],
     ["created", iso(task.createdAt) ?? ""],

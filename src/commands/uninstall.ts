@@ -1,8 +1,10 @@
 import type { Run } from "../cli/command.ts";
+import { refuseWorkers } from "../flows/caller.ts";
 import { uninstallProject } from "../flows/uninstall.ts";
 
 export const run: Run = async (context) => {
-  const result = await uninstallProject(context.project, () => context.close());
+  refuseWorkers(context.env);
+  const result = await uninstallProject(context.remains, () => context.close());
   context.output.done(result, () => {
     const restored = result.restored.length > 0 ? ` ${result.restored.join(" and ")} as before.` : "";
     const kept =

@@ -52,7 +52,7 @@ function flag(fallback: boolean | ((given: Given) => boolean), meaning: string):
   return new Key(z.boolean(), fallback, "true or false", meaning);
 }
 
-// A NUL cannot be in the argument of a process.
+// The argument of a process cannot contain a NUL.
 const TEXT = z.string().refine((text) => text.trim() !== "" && !text.includes("\0"));
 const QUOTES = "in quotes if it looks like a number";
 

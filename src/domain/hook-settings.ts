@@ -72,6 +72,22 @@ export function withHooks(settings: Settings, groups: HookGroups): Settings {
   return { ...theirs, hooks };
 }
 
+/** Whether exactly these hooks of ours are in the settings, in whatever order and whosever hooks stand beside them. */
+export function hasHooks(settings: Settings, groups: HookGroups): boolean {
+  return isObject(settings.hooks) && ourHooks(settings.hooks).join() === ourHooks(groups).join();
+}
+
+function ourHooks(events: Readonly<Record<string, unknown>>): string[] {
+  const found = Object.entries(events).flatMap(([event, groups]) =>
+    (Array.isArray(groups) ? groups : []).flatMap((group: unknown) => {
+      if (!isObject(group) || !Array.isArray(group.hooks)) return [];
+      const ours = group.hooks.filter((hook: unknown) => isObject(hook) && isOurCommand(hook.command));
+      return ours.map((hook) => JSON.stringify([event, group.matcher, hook]));
+    }),
+  );
+  return found.sort();
+}
+
 /** The settings without anything of ours. An event or a section that held nothing else goes with it. */
 export function withoutOurHooks(settings: Settings): Settings {
   if (!isObject(settings.hooks)) return settings;

@@ -45,6 +45,9 @@ export function assertSendable(subject: string, body: string): void {
       hint: 'give one with --subject "..."',
     });
   }
+  if (/[\r\n]/.test(subject)) {
+    throw new OverseerError("usage", "the subject has several lines", { hint: "put the rest into --body" });
+  }
   if (subject.length > MAX_SUBJECT_LENGTH) {
     throw new OverseerError(
       "usage",
@@ -132,12 +135,13 @@ function attribute(text: string): string {
 /** A body is data: it cannot close its own tag, open one that speaks with another's voice, or move the cursor. */
 export function neutralise(text: string): string {
   const voice =
-    /<(?=\s*\/?\s*(?:overseer-|system|sync-message|user|assistant|human|function|antml|tool|invoke|command-))/gi;
+    /<(?=\s*(?:\/\s*)?(?:overseer-|system|sync-message|user|assistant|human|function|antml|tool|invoke|command-))/gi;
   return printable(text).replace(voice, "&lt;");
 }
 
 /** Without control characters but for tab and newline, and without marks that are invisible or turn the direction. */
 export function printable(text: string): string {
-  const unprintable = /[^\P{Cc}\t\n]|[\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]/gu;
+  const unprintable =
+    /[^\P{Cc}\t\n]|[\u00ad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\u{e0000}-\u{e007f}]/gu;
   return text.toWellFormed().replaceAll("\r\n", "\n").replace(unprintable, "\ufffd");
 }

@@ -32,12 +32,13 @@ export function isTaskId(text: string): boolean {
 export function assertTaskId(text: string): void {
   if (isTaskId(text)) return;
   throw new OverseerError("task_id_invalid", `${quote(text)} is not a task id`, {
-    hint: "overseer task list shows the ids",
+    hint: "overseer task list",
   });
 }
 
 /** User input in a message: bounded, on one line, without control characters. */
 export function quote(text: string): string {
   const shown = text.length > 60 ? `${text.slice(0, 57)}...` : text;
-  return JSON.stringify(shown);
+  // JSON leaves those beyond ASCII alone; one of them begins a terminal sequence.
+  return JSON.stringify(shown).replace(/\p{Cc}/gu, "\ufffd");
 }

@@ -44,7 +44,7 @@ function workerSections(facts: PrimeFacts, isCompact: boolean): string[] {
 
 function orchestratorSections(facts: PrimeFacts, isCompact: boolean): string[] {
   return [
-    "# overseer\nYou are the orchestrator of this repository: `overseer` is on your PATH, `overseer --help` lists its commands.",
+    "# overseer\nYou are the orchestrator of this repository. `overseer --help` lists what you can do.",
     whoElse(facts),
     readyTasks(facts),
     openQuestions(facts),
@@ -55,13 +55,15 @@ function orchestratorSections(facts: PrimeFacts, isCompact: boolean): string[] {
 
 function whoYouAre(facts: PrimeFacts): string {
   const branch = facts.branch ? ` on branch ${facts.branch}` : "";
-  const scope = facts.fileScope.length > 0 ? `\nYour files: ${facts.fileScope.join(", ")}` : "";
+  const scope = facts.fileScope.length > 0 ? `\nYour files: ${neutralise(facts.fileScope.join(", "))}` : "";
   return `# overseer\nYou are ${facts.name}, a ${facts.capability}${branch}.${scope}`;
 }
 
 function assignment(facts: PrimeFacts, isCompact: boolean): string {
   if (!facts.task) return "";
-  const body = facts.task.body.trim().slice(0, isCompact ? BODY_LENGTH / 2 : BODY_LENGTH);
+  const body = neutralise(facts.task.body)
+    .trim()
+    .slice(0, isCompact ? BODY_LENGTH / 2 : BODY_LENGTH);
   return `## Your task: ${facts.task.id}\n${oneLine(facts.task.title)}${body ? `\n\n${body}` : ""}`;
 }
 

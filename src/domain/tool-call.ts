@@ -2,6 +2,9 @@ import type { HookPayload } from "./hook-payload.ts";
 import { cleanText, cleanValue } from "./redact.ts";
 
 const INPUT_BOUNDS = { maxText: 2_000, maxItems: 20, maxDepth: 3 };
+/** Many texts within their bounds may be too much together; then only the outline is kept. */
+const INPUT_LENGTH = 32_000;
+const OUTLINE_BOUNDS = { maxText: 500, maxItems: 12, maxDepth: 1 };
 const RESULT_LENGTH = 500;
 const ERROR_LENGTH = 2_000;
 
@@ -18,10 +21,11 @@ export interface ToolCall {
 }
 
 export function describeToolCall(payload: HookPayload, isRedacting: boolean): ToolCall {
-  const command = textAt(payload.toolInput, "command") ?? "";
+  const input = cleanInput(payload.toolInput, isRedacting);
+  const command = textAt(input, "command") ?? "";
   return {
     tool: cleanText(payload.toolName, 100, isRedacting),
-    input: cleanValue(payload.toolInput, INPUT_BOUNDS, isRedacting),
+    input,
     durationMs: payload.durationMs,
     result: payload.toolResponse === null ? null : summarise(payload.toolResponse, isRedacting),
     error: payload.error === null ? null : cleanText(payload.error, ERROR_LENGTH, isRedacting),
@@ -29,6 +33,12 @@ export function describeToolCall(payload: HookPayload, isRedacting: boolean): To
     git: wordsAfter(command, "git"),
     mail: wordsAfter(command, "mail"),
   };
+}
+
+function cleanInput(input: unknown, isRedacting: boolean): unknown {
+  const clean = cleanValue(input, INPUT_BOUNDS, isRedacting);
+  const isTooMuch = JSON.stringify(clean).length > INPUT_LENGTH;
+  return isTooMuch ? cleanValue(input, OUTLINE_BOUNDS, isRedacting) : clean;
 }
 
 const TELLING_KEYS = ["command", "file_path", "pattern", "url", "description", "prompt"];
@@ -56,14 +66,14 @@ function touchedFiles(payload: HookPayload, isRedacting: boolean): string[] {
   return writes && file ? [cleanText(file, 500, isRedacting)] : [];
 }
 
-/** The first word after each `program` that is not an option: `commit` for `git -C . commit`. */
+/** The first word after each `program` that is no option and no setting: `commit` for `git -C . -c a.b=c commit`. */
 function wordsAfter(command: string, program: string): string[] {
   if (!command.includes(`${program} `)) return [];
   const found: string[] = [];
   let isNext = false;
   for (const word of command.slice(0, INPUT_BOUNDS.maxText).replaceAll("\n", " ").split(" ")) {
     if (word === program) isNext = true;
-    else if (isNext && word >= "a" && word < "{") {
+    else if (isNext && word >= "a" && word < "{" && !word.includes("=")) {
       isNext = false;
       if (!found.includes(word)) found.push(word.slice(0, 40));
     }

@@ -2,11 +2,12 @@ import {
   closeSync,
   existsSync,
   fsyncSync,
+  lstatSync,
   mkdirSync,
   openSync,
   readdirSync,
   readFileSync,
-  realpathSync,
+  readlinkSync,
   renameSync,
   rmdirSync,
   rmSync,
@@ -25,8 +26,8 @@ export function readBytes(file: string): Buffer | null {
 export function writeAtomically(file: string, content: string | Uint8Array): void {
   asking(file, () => {
     mkdirSync(dirname(file), { recursive: true });
-    const target = existsSync(file) ? realpathSync(file) : file;
-    const mode = existsSync(target) ? statSync(target).mode & 0o777 : 0o644;
+    const target = existsSync(file) ? whereItLeads(file) : file;
+    const mode = (statSync(target, { throwIfNoEntry: false })?.mode ?? 0o644) & 0o777;
     const beside = `${target}.overseer-${process.pid}`;
     const fd = openSync(beside, "w", mode);
     try {
@@ -37,6 +38,16 @@ export function writeAtomically(file: string, content: string | Uint8Array): voi
     }
     renameSync(beside, target);
   });
+}
+
+/** Link by link: Bun's realpath says ENOENT of a file that another process is just replacing. */
+function whereItLeads(file: string): string {
+  let at = file;
+  while (lstatSync(at).isSymbolicLink()) {
+    const next = readlinkSync(at);
+    at = next.startsWith("/") ? next : `${dirname(at)}/${next}`;
+  }
+  return at;
 }
 
 /** Returns whether the file was new. */
@@ -52,6 +63,16 @@ export function ensureFolder(folder: string): void {
 
 export function listFolder(folder: string): string[] {
   return existsSync(folder) ? asking(folder, () => readdirSync(folder)).sort() : [];
+}
+
+/** What writers that are at work, or were killed, have beside a file. */
+export function leftoversOf(file: string): { path: string; pid: number }[] {
+  const beside = `${existsSync(file) ? whereItLeads(file) : file}.overseer-`;
+  return listFolder(dirname(beside))
+    .map((name) => `${dirname(beside)}/${name}`)
+    .filter((path) => path.startsWith(beside))
+    .map((path) => ({ path, pid: Number(path.slice(beside.length)) }))
+    .filter(({ pid }) => Number.isInteger(pid));
 }
 
 /** Every file below a folder, as paths relative to it. */
@@ -76,6 +97,14 @@ export function exists(file: string): boolean {
   return existsSync(file);
 }
 
+/** What stands at a path, without following a link that leads nowhere. */
+export function kindOf(path: string): "file" | "folder" | "missing" | "other" {
+  const found = statSync(path, { throwIfNoEntry: false }) ?? lstatSync(path, { throwIfNoEntry: false });
+  if (found === undefined) return "missing";
+  if (found.isFile()) return "file";
+  return found.isDirectory() ? "folder" : "other";
+}
+
 export function move(from: string, to: string): void {
   asking(from, () => renameSync(from, to));
 }
@@ -85,7 +114,9 @@ export function remove(path: string): void {
 }
 
 export function removeIfEmpty(folder: string): void {
-  if (existsSync(folder) && readdirSync(folder).length === 0) asking(folder, () => rmdirSync(folder));
+  // Not through a link, which is somebody else's.
+  const isFolder = lstatSync(folder, { throwIfNoEntry: false })?.isDirectory() === true;
+  if (isFolder && readdirSync(folder).length === 0) asking(folder, () => rmdirSync(folder));
 }
 
 function asking<T>(path: string, work: () => T): T {

@@ -1,4 +1,5 @@
 import type { NewEvent } from "../domain/event.ts";
+import { redact } from "../domain/redact.ts";
 import type { Paths } from "./paths.ts";
 import { appendWhole } from "./raw-files.ts";
 
@@ -13,5 +14,5 @@ export function appendEvent(file: string, event: NewEvent): void {
 /** What overseer itself failed at, for `doctor` and for whoever wonders. */
 export function logError(paths: Paths, at: number, doing: string, error: unknown): void {
   const why = error instanceof Error ? (error.stack ?? error.message) : String(error);
-  appendLine(paths.errors, `${new Date(at).toISOString()} ${doing}: ${why}`);
+  appendLine(paths.errors, `${new Date(at).toISOString()} ${redact(`${doing}: ${why}`)}`);
 }

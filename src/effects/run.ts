@@ -33,7 +33,7 @@ export async function run(argv: readonly [string, ...string[]], options: RunOpti
   const exitCode = await child.exited;
   deadline.clear();
   // A grandchild that outlives its parent may hold the pipes open for as long as it likes.
-  await Promise.race([Promise.all([stdout.ended, stderr.ended]), Bun.sleep(GRACE_MS)]);
+  await endedOrGrace(Promise.all([stdout.ended, stderr.ended]));
   if (deadline.isPast()) {
     throw new OverseerError("command_timeout", `${argv[0]} did not end within ${options.timeoutMs} ms`, {
       hint: "try again, or look at what keeps it",
@@ -66,7 +66,7 @@ function start(argv: readonly [string, ...string[]], options: RunOptions) {
   } catch (error) {
     if (!isMissingProgram(error)) throw error;
     throw new OverseerError("program_missing", `${argv[0]} is not installed`, {
-      hint: "overseer doctor says what is needed",
+      hint: "overseer doctor",
       cause: error,
     });
   }
@@ -74,6 +74,14 @@ function start(argv: readonly [string, ...string[]], options: RunOptions) {
 
 function isMissingProgram(error: unknown): boolean {
   return error instanceof Error && "code" in error && (error.code === "ENOENT" || error.code === "EACCES");
+}
+
+/** The timer goes with the race: left running, it would keep every command alive for as long as the grace. */
+async function endedOrGrace(ended: Promise<unknown>): Promise<void> {
+  const grace = Promise.withResolvers<void>();
+  const timer = setTimeout(grace.resolve, GRACE_MS);
+  await Promise.race([ended, grace.promise]);
+  clearTimeout(timer);
 }
 
 function endInTime(child: Bun.Subprocess, timeoutMs: number) {

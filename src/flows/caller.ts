@@ -4,7 +4,7 @@ import { isLive } from "../domain/session.ts";
 import { ancestors } from "../effects/processes.ts";
 import { hashToken } from "../effects/tokens.ts";
 import type { Session } from "../store/contract.ts";
-import type { Caller, Project } from "./project.ts";
+import type { Caller, Environment, Project } from "./project.ts";
 
 /**
  * A worker is known by its token and by nothing else; whoever looks like a worker but has none is refused, so that a
@@ -25,6 +25,14 @@ export function assertOwnName(caller: Caller, name: string | undefined, flag: st
   });
 }
 
+/** Setting up, taking out and repairing are the person's and the orchestrator's. */
+export function refuseWorkers(env: Environment): void {
+  if (!env.OVERSEER_TOKEN && !env.OVERSEER_AGENT_NAME) return;
+  throw new OverseerError("not_you", "a worker does not set up, repair or remove overseer", {
+    hint: 'overseer mail send --to orchestrator --subject "..." --body "what is wrong"',
+  });
+}
+
 async function byToken(project: Project, token: string): Promise<Caller> {
   const found = await project.ledger.findSession({ tokenHash: hashToken(token) });
   if (!found) {
@@ -38,7 +46,7 @@ async function byToken(project: Project, token: string): Promise<Caller> {
       "not_you",
       `this is an older session of ${session.name}; a newer one has taken its place`,
       {
-        hint: "overseer status shows who is there",
+        hint: "overseer status",
       },
     );
   }

@@ -1,8 +1,7 @@
 import { formatDuration } from "../domain/duration.ts";
 import { messageOf, OverseerError } from "../domain/errors.ts";
 import { isLive } from "../domain/session.ts";
-import { exists, filesBelow, listFolder, modifiedAt, move, remove, sizeOf } from "../effects/files.ts";
-import { appendLine } from "../effects/logs.ts";
+import { exists, filesBelow, listFolder, move, sizeOf } from "../effects/files.ts";
 import type { Paths } from "../effects/paths.ts";
 import { run } from "../effects/run.ts";
 import { refreshCompiled } from "./init.ts";
@@ -10,6 +9,7 @@ import { carryOut, planInstallation } from "./installation.ts";
 import { takeBack } from "./mail.ts";
 import { journal, type Project } from "./project.ts";
 import { ledgerFromLogs, mailFromLogs } from "./restore.ts";
+import { compact } from "./retention.ts";
 
 /** `fixed` was broken and is repaired now; `warning` works but deserves a look. */
 export type Verdict = "ok" | "warning" | "broken" | "fixed";
@@ -209,41 +209,10 @@ async function checkWorktrees(project: Project): Promise<Finding> {
 async function checkRetention(project: Project, isFixing: boolean): Promise<Finding> {
   const { config } = await project.config();
   const keepMs = config.retention.days * 86_400_000;
-  const before = project.clock.now() - keepMs;
   const kept = `events and logs of ${formatDuration(keepMs)}`;
-  if (!isFixing) return { check: "retention", verdict: "ok", detail: kept };
-  const { removed } = await project.ledger.compactEvents(before, project.clock.now());
-  const folders = compactLogs(project.paths, before, project.clock.now());
-  if (removed + folders === 0) return { check: "retention", verdict: "ok", detail: kept };
-  return {
-    check: "retention",
-    verdict: "fixed",
-    detail: `${removed} events and ${folders} log folders became milestones`,
-  };
-}
-
-/** The logs of a session that ended long ago become one line in its agent's milestones. */
-function compactLogs(paths: Paths, before: number, now: number): number {
-  let compacted = 0;
-  for (const agent of listFolder(paths.logs)) {
-    for (const session of listFolder(`${paths.logs}/${agent}`).filter((name) => /^\d{4}-/.test(name))) {
-      const folder = `${paths.logs}/${agent}/${session}`;
-      const files = filesBelow(folder);
-      const last = Math.max(...files.map((file) => modifiedAt(`${folder}/${file}`)), 0);
-      if (last >= before) continue;
-      const bytes = files.reduce((sum, file) => sum + sizeOf(`${folder}/${file}`), 0);
-      const milestone = {
-        at: new Date(now).toISOString(),
-        session,
-        last: new Date(last).toISOString(),
-        bytes,
-      };
-      appendLine(`${paths.logs}/${agent}/milestones.ndjson`, JSON.stringify(milestone));
-      remove(folder);
-      compacted++;
-    }
-  }
-  return compacted;
+  const removed = isFixing ? await compact(project, project.clock.now() - keepMs) : [];
+  if (removed.length === 0) return { check: "retention", verdict: "ok", detail: kept };
+  return { check: "retention", verdict: "fixed", detail: `became milestones: ${removed.join(", ")}` };
 }
 
 function checkDisk(paths: Paths): Finding {
@@ -253,5 +222,10 @@ function checkDisk(paths: Paths): Finding {
   const detail = `${(bytes / 1024 / 1024).toFixed(1)} MB in .overseer`;
   if (corrupt.length === 0) return { check: "disk", verdict: "ok", detail };
   const hint = "remove the *.corrupt-* files once you miss nothing";
-  return { check: "disk", verdict: "warning", detail: `${detail}, ${corrupt.length} files set aside`, hint };
+  return {
+    check: "disk",
+    verdict: "warning",
+    detail: `${detail}, among it what was damaged and set aside`,
+    hint,
+  };
 }

@@ -6,7 +6,7 @@ import { type Paths, pathsOf } from "../effects/paths.ts";
 import { findRoot } from "../effects/root.ts";
 import { canonicalBranch } from "../flows/canonical-branch.ts";
 import { renderConfigTemplate } from "./config.ts";
-import { carryOut, planInstallation, readTemplate } from "./installation.ts";
+import { assertFolders, carryOut, clearLeftovers, planInstallation, readTemplate } from "./installation.ts";
 import type { Project } from "./project.ts";
 
 export interface InitResult {
@@ -23,16 +23,20 @@ export async function initProject(
   open: (paths: Paths) => Project,
 ): Promise<InitResult> {
   const root = await repositoryRoot(git, cwd);
-  const branch = await canonicalBranch(git, root);
   const paths = pathsOf(root);
+  assertFolders(paths, homeFolders(paths));
   const installation = planInstallation(paths);
-  const isNew = !exists(paths.config);
-  const created = createHome(paths, branch);
   const project = open(paths);
+  const isNew = !exists(paths.config);
+  const branch = isNew
+    ? await canonicalBranch(git, root)
+    : (await project.config()).config.project.canonicalBranch;
+  const created = createHome(paths, branch);
   await refreshCompiled(project);
   await project.ledger.overview();
   await project.mail.unreadCounts();
   carryOut(paths, installation);
+  await clearLeftovers(paths);
   const changed = [...created, ...installation.writes.map(({ file }) => file)];
   const { config } = await project.config();
   return {
@@ -54,9 +58,12 @@ export function homeFiles(paths: Paths, branch: string): [file: string, content:
   ];
 }
 
+function homeFolders(paths: Paths): string[] {
+  return [paths.home, paths.specs, paths.agents, paths.worktrees, paths.logs];
+}
+
 function createHome(paths: Paths, branch: string): string[] {
-  for (const folder of [paths.home, paths.specs, paths.agents, paths.worktrees, paths.logs])
-    ensureFolder(folder);
+  for (const folder of homeFolders(paths)) ensureFolder(folder);
   return homeFiles(paths, branch).flatMap(([file, content]) => (writeIfMissing(file, content) ? [file] : []));
 }
 
@@ -69,18 +76,24 @@ export async function refreshCompiled(project: Project): Promise<void> {
   }
 }
 
-async function repositoryRoot(git: Git, cwd: string): Promise<string> {
-  const isBare = await git.run(cwd, ["rev-parse", "--is-bare-repository"]);
-  if (isBare.exitCode !== 0) {
-    throw new OverseerError("not_a_repository", `${cwd} is not in a git repository`, {
+async function isBareRepository(git: Git, folder: string): Promise<boolean> {
+  const { exitCode, stdout, stderr } = await git.run(folder, ["rev-parse", "--is-bare-repository"]);
+  if (exitCode === 0) return stdout.trim() === "true";
+  if (/not a git repository/i.test(stderr)) {
+    throw new OverseerError("not_a_repository", `${folder} is not in a git repository`, {
       hint: "git init, commit something, then overseer init",
     });
   }
+  throw new OverseerError("command_failed", `git cannot look at ${folder}: ${stderr.trim().slice(0, 2_000)}`);
+}
+
+async function repositoryRoot(git: Git, cwd: string): Promise<string> {
+  const isBare = await isBareRepository(git, cwd);
   const root = findRoot(cwd);
-  if (isBare.stdout.trim() === "true" || root === null) {
+  if (isBare || root === null || (await isBareRepository(git, root))) {
     throw new OverseerError(
       "bare_repository",
-      `${cwd} is a bare repository: there is no checkout to work from`,
+      `${cwd} belongs to a bare repository: there is no main checkout to work from`,
       {
         hint: "git clone it, then overseer init in the clone",
       },

@@ -1,9 +1,17 @@
 import { OverseerError } from "../domain/errors.ts";
-import { hookGroups, isObject, type Settings, withHooks, withoutOurHooks } from "../domain/hook-settings.ts";
-import { withoutSection, withSection } from "../domain/marked-section.ts";
-import { readBytes, remove, removeIfEmpty, writeAtomically } from "../effects/files.ts";
+import {
+  hasHooks,
+  hookGroups,
+  isObject,
+  type Settings,
+  withHooks,
+  withoutOurHooks,
+} from "../domain/hook-settings.ts";
+import { hasSection, withoutSection, withSection } from "../domain/marked-section.ts";
+import { kindOf, leftoversOf, readBytes, remove, removeIfEmpty, writeAtomically } from "../effects/files.ts";
 import { hookProgram, packageFile } from "../effects/package.ts";
 import type { Paths } from "../effects/paths.ts";
+import { processMark } from "../effects/processes.ts";
 
 /**
  * The two files of the user's that init changes. What stood there before is kept byte for byte, so that uninstall can
@@ -11,6 +19,9 @@ import type { Paths } from "../effects/paths.ts";
  */
 interface Guest {
   file: string;
+  /** What remains of a file of the user's in which nothing but ours is left. */
+  empty: string;
+  isIn(text: string): boolean;
   add(text: string | null): string;
   /** The same text when there is nothing of ours in it; null when nothing is left. */
   strip(text: string): string | null;
@@ -31,6 +42,8 @@ function settingsGuest(paths: Paths): Guest {
   const groups = hookGroups("orchestrator", hookProgram(), paths.root);
   return {
     file: paths.settings,
+    empty: "{}\n",
+    isIn: (text) => hasHooks(parseSettings(text), groups),
     add: (text) => render(withHooks(parseSettings(text ?? "{}"), groups), text),
     strip(text) {
       const settings = parseSettings(text);
@@ -42,9 +55,12 @@ function settingsGuest(paths: Paths): Guest {
 }
 
 function instructionsGuest(paths: Paths): Guest {
+  const section = readTemplate("orchestrator.md");
   return {
     file: paths.claudeMd,
-    add: (text) => withSection(text ?? "", readTemplate("orchestrator.md")),
+    empty: "",
+    isIn: (text) => hasSection(text, section),
+    add: (text) => withSection(text ?? "", section),
     strip: (text) => withoutSection(text) || (text === "" ? "" : null),
   };
 }
@@ -65,13 +81,16 @@ export interface Installation {
 }
 
 export function planInstallation(paths: Paths): Installation {
+  assertFolders(paths, [paths.claude]);
+  // The files before the record: another init writes the record first, so whatever is seen of its work is explained.
+  const found = guests(paths).map((guest) => ({ guest, current: readGuest(paths, guest) }));
   const known = readRecord(paths);
   const record: Keepsakes = {};
   const writes: Installation["writes"] = [];
-  for (const guest of guests(paths)) {
-    const current = readBytes(guest.file);
-    const before = originalOf(guest, current, known[guest.file.slice(paths.root.length + 1)]);
-    const after = guest.add(before === null ? null : before.toString("utf8"));
+  for (const { guest, current } of found) {
+    const before = originalOf(paths, guest, current, known[guest.file.slice(paths.root.length + 1)]);
+    const text = current && decode(paths, guest.file, current);
+    const after = text !== null && guest.isIn(text) ? text : guest.add(before && before.toString("utf8"));
     record[guest.file.slice(paths.root.length + 1)] = {
       before: before?.toString("base64") ?? null,
       afterHash: hash(after),
@@ -90,13 +109,21 @@ export function carryOut(paths: Paths, installation: Installation): void {
   for (const { file, content } of installation.writes) writeAtomically(file, content);
 }
 
+/** An init that was killed may have left half a file beside one; what another is just writing stays. */
+export async function clearLeftovers(paths: Paths): Promise<void> {
+  const home = [paths.ignore, paths.config, paths.manifest, paths.userHooks, paths.compiled, paths.installed];
+  for (const { path, pid } of [paths.settings, paths.claudeMd, ...home].flatMap(leftoversOf)) {
+    if ((await processMark(pid)) === null) remove(path);
+  }
+}
+
 /** The user's files as they would be without us; null for one that would not be there. */
 export function planRemoval(paths: Paths): { file: string; content: Buffer | null }[] {
   const known = readRecord(paths);
   return guests(paths).flatMap((guest) => {
-    const current = readBytes(guest.file);
+    const current = readGuest(paths, guest);
     if (current === null) return [];
-    const content = originalOf(guest, current, known[guest.file.slice(paths.root.length + 1)]);
+    const content = originalOf(paths, guest, current, known[guest.file.slice(paths.root.length + 1)]);
     return content?.equals(current) ? [] : [{ file: guest.file, content }];
   });
 }
@@ -114,14 +141,48 @@ export function inspectInstallation(paths: Paths): string[] {
   return planInstallation(paths).writes.map(({ file }) => file.slice(paths.root.length + 1));
 }
 
-function originalOf(guest: Guest, current: Buffer | null, kept: Kept | undefined): Buffer | null {
+/** Refuses, before anything is written, what stands where a folder of ours or of Claude Code's must be. */
+export function assertFolders(paths: Paths, folders: readonly string[]): void {
+  for (const folder of folders) {
+    if (!["folder", "missing"].includes(kindOf(folder))) throw inTheWay(paths, folder, "folder");
+  }
+}
+
+function readGuest(paths: Paths, { file }: Guest): Buffer | null {
+  if (!["file", "missing"].includes(kindOf(file))) throw inTheWay(paths, file, "file");
+  return readBytes(file);
+}
+
+function inTheWay(paths: Paths, path: string, wanted: string): OverseerError {
+  return new OverseerError(
+    "file_unwritable",
+    `${path.slice(paths.root.length + 1)} is not a ${wanted}, nor a link to one`,
+    { hint: "move it away, then try again" },
+  );
+}
+
+/** What is not UTF-8 could not be written back as it was. */
+function decode(paths: Paths, file: string, bytes: Buffer): string {
+  const text = bytes.toString("utf8");
+  if (Buffer.from(text).equals(bytes)) return text;
+  throw new OverseerError("settings_invalid", `${file.slice(paths.root.length + 1)} is not UTF-8 text`, {
+    hint: "save it as UTF-8, then try again",
+  });
+}
+
+function originalOf(
+  paths: Paths,
+  guest: Guest,
+  current: Buffer | null,
+  kept: Kept | undefined,
+): Buffer | null {
   if (current === null) return null;
   const before =
     kept?.before === undefined || kept.before === null ? null : Buffer.from(kept.before, "base64");
   if (kept && kept.afterHash === hash(current)) return before;
-  const text = current.toString("utf8");
+  const text = decode(paths, guest.file, current);
   const stripped = guest.strip(text);
-  if (stripped === null) return before;
+  if (stripped === null) return before && Buffer.from(guest.empty);
   return stripped === text ? current : Buffer.from(stripped);
 }
 
@@ -139,14 +200,22 @@ function readRecord(paths: Paths): Keepsakes {
 }
 
 function parseSettings(text: string): Settings {
+  const settings = parseJson(text.replace(/^\ufeff/, ""));
+  if (!isObject(settings)) throw settingsInvalid("it is not an object");
+  const { hooks = {} } = settings;
+  const isList = (groups: unknown) => Array.isArray(groups);
+  if (!isObject(hooks) || !Object.values(hooks).every(isList))
+    throw settingsInvalid("its hooks are not lists by event");
+  return settings;
+}
+
+function parseJson(text: string): unknown {
   try {
-    const settings: unknown = JSON.parse(text.replace(/^\ufeff/, ""));
-    if (isObject(settings) && (settings.hooks === undefined || isObject(settings.hooks))) return settings;
+    return JSON.parse(text);
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
     throw settingsInvalid(error.message, error);
   }
-  throw settingsInvalid("it is not an object with hooks");
 }
 
 function settingsInvalid(why: string, cause?: unknown): OverseerError {

@@ -2,13 +2,12 @@ import { OverseerError } from "../domain/errors.ts";
 import { assertSendable, type Injection, type Message, type MessageType } from "../domain/mail.ts";
 import { quote, STANDING_ADDRESSES } from "../domain/names.ts";
 import { nearestFew } from "../domain/nearest.ts";
-import { redactTokens } from "../domain/redact.ts";
 import { isLive } from "../domain/session.ts";
 import type { Priority } from "../domain/task.ts";
 import { newMessageId } from "../effects/ids.ts";
 import { isAlive, processMark } from "../effects/processes.ts";
 import type { MailFilter, NewMessage, Session } from "../store/contract.ts";
-import { type Caller, journal, type Project, recordEvents } from "./project.ts";
+import { type Caller, cleaner, journal, type Project, recordEvents } from "./project.ts";
 
 export interface Draft {
   from: string;
@@ -24,8 +23,7 @@ export interface Draft {
 export async function sendMail(project: Project, draft: Draft): Promise<Message[]> {
   assertSendable(draft.subject, draft.body);
   const recipients = resolveAddresses(await project.ledger.currentSessions(), draft.to, draft.from);
-  const isRedacting = (await project.config()).config.logging.redactSecrets;
-  const clean = isRedacting ? redactTokens : (text: string) => text;
+  const clean = await cleaner(project);
   const at = project.clock.now();
   const messages = recipients.map((to): NewMessage => {
     const id = newMessageId();
@@ -59,6 +57,14 @@ async function tellSent(project: Project, messages: readonly NewMessage[]): Prom
   );
 }
 
+/** Refuses a name that nobody has: mail from it could not be answered, mail for it would never come. */
+export async function assertAddress(project: Project, name: string): Promise<void> {
+  const names = (await project.ledger.currentSessions()).map((session) => session.name);
+  if (![...STANDING_ADDRESSES, ...names].includes(name)) {
+    throw unknownAddress(name, [...STANDING_ADDRESSES, ...names]);
+  }
+}
+
 /** Names, `@all` for every live worker and `@builder` for every live builder, without the sender. */
 function resolveAddresses(
   sessions: readonly Session[],
@@ -81,23 +87,23 @@ function membersOf(workers: readonly Session[], group: string, sender: string): 
   const members = workers.filter((worker) => group === "@all" || `@${worker.capability}` === group);
   const names = members.map((worker) => worker.name).filter((name) => name !== sender);
   if (names.length > 0) return names;
-  throw new OverseerError("address_unknown", `nobody is ${quote(group)} at the moment`, {
-    hint: "overseer status shows who is there",
+  throw new OverseerError("address_unknown", `no live worker is ${quote(group)} at the moment`, {
+    hint: "overseer status",
   });
 }
 
 function unknownAddress(address: string, known: readonly string[]): OverseerError {
   const near = nearestFew(address, known, 3);
   return new OverseerError("address_unknown", `nobody is called ${quote(address)}`, {
-    hint: near.length > 0 ? `did you mean ${near.join(" or ")}?` : "overseer status shows who is there",
+    hint: near.length > 0 ? `did you mean ${near.join(" or ")}?` : "overseer status",
   });
 }
 
 export interface CheckRequest {
   recipient: string;
   maxLength: number;
-  /** Shows the mail; only what was shown is marked read. */
-  show(injection: Injection): void;
+  /** Shows the mail; only what has been shown when it resolves is marked read. */
+  show(injection: Injection): Promise<void>;
 }
 
 /** By hand: claim, show, mark read. Killed before the end, the next check finds the claim's process gone and shows it. */
@@ -114,7 +120,7 @@ export async function checkMail(project: Project, request: CheckRequest): Promis
     maxLength: request.maxLength,
   });
   const ids = injection.included.map((message) => message.id);
-  request.show(injection);
+  await request.show(injection);
   if (ids.length === 0) return [];
   await mail.markRead(ids, clock.now());
   await tellRead(project, recipient, ids);
@@ -197,7 +203,7 @@ async function findMail(project: Project, caller: Caller, id: string): Promise<M
   const message = await project.mail.findMessage(id);
   if (!message) {
     throw new OverseerError("message_unknown", `there is no message ${quote(id)}`, {
-      hint: "overseer mail list shows the ids",
+      hint: "overseer mail list",
     });
   }
   const isTheirs = message.to === caller.name || message.from === caller.name;

@@ -16,6 +16,6 @@ export async function unknownAgent(project: Project, name: string): Promise<Over
   const names = (await project.ledger.currentSessions()).map((session) => session.name);
   const near = nearestFew(name, names, 3);
   return new OverseerError("agent_unknown", `nobody is called ${quote(name)}`, {
-    hint: near.length > 0 ? `did you mean ${near.join(" or ")}?` : "overseer status shows who is there",
+    hint: near.length > 0 ? `did you mean ${near.join(" or ")}?` : "overseer status",
   });
 }

@@ -1,4 +1,5 @@
 import type { NewEvent } from "../domain/event.ts";
+import { redactTokens } from "../domain/redact.ts";
 import type { Clock } from "../effects/clock.ts";
 import type { Git } from "../effects/git.ts";
 import { appendEvent } from "../effects/logs.ts";
@@ -34,4 +35,10 @@ export async function recordEvents(project: Project, events: readonly NewEvent[]
 
 export function journal(project: Project, events: readonly NewEvent[]): void {
   for (const event of events) appendEvent(project.paths.journal, event);
+}
+
+/** Takes tokens out of what people and agents write, unless the project has switched that off. */
+export async function cleaner(project: Project): Promise<(text: string) => string> {
+  const { config } = await project.config();
+  return config.logging.redactSecrets ? redactTokens : (text) => text;
 }

@@ -13,7 +13,7 @@ interface Told extends NewEvent {
 /** Everything the NDJSON logs tell, oldest first. A line that was cut off or damaged is passed over. */
 function readLogs(paths: Paths): Told[] {
   const files = filesBelow(paths.logs).filter(
-    (file) => file === "journal.ndjson" || file.endsWith("/events.ndjson"),
+    (file) => file.startsWith("journal.ndjson") || file.endsWith("/events.ndjson"),
   );
   const told = files.flatMap((file) => {
     const text = readBytes(`${paths.logs}/${file}`)?.toString("utf8") ?? "";
@@ -70,10 +70,19 @@ export function mailFromLogs(paths: Paths): (NewMessage & { readAt: number | nul
   return [...messages.values()];
 }
 
-/** The journal repeats whole tasks, messages and sessions; the ledger's own events do not. */
+/** The journal repeats whole tasks, messages and sessions; the ledger's own events have only what tells them apart. */
 function withoutCopies(event: Told): NewEvent {
-  const { task: _task, message: _message, session: _session, ...data } = event.data;
-  return { ...event, data };
+  const { task, message, session, ...data } = event.data;
+  return { ...event, data: { ...data, ...essence(task, message, session) } };
+}
+
+function essence(task: unknown, message: unknown, session: unknown): Record<string, unknown> {
+  if (isTask(task)) return { actor: task.actor, title: task.title };
+  if (isMessage(message)) {
+    const { id, to, subject, type, priority } = message;
+    return { id, to, subject, type, priority };
+  }
+  return isSession(session) ? { capability: session.capability, parent: session.parent ?? null } : {};
 }
 
 function sessionsFrom(told: readonly Told[]): Restoration["sessions"] {

@@ -1,10 +1,9 @@
 import { OverseerError } from "../domain/errors.ts";
 import { assertTaskId, quote } from "../domain/names.ts";
-import { redactTokens } from "../domain/redact.ts";
 import type { Priority } from "../domain/task.ts";
 import { newTaskId } from "../effects/ids.ts";
 import type { ClosedTask, NewTask, Task, TaskFilter } from "../store/contract.ts";
-import { type Caller, journal, type Project } from "./project.ts";
+import { type Caller, cleaner, journal, type Project } from "./project.ts";
 
 export type { Task };
 
@@ -22,8 +21,7 @@ export interface TaskDraft {
 
 export async function createTask(project: Project, caller: Caller, draft: TaskDraft): Promise<Task> {
   assertDraft(draft);
-  const isRedacting = (await project.config()).config.logging.redactSecrets;
-  const clean = isRedacting ? redactTokens : (text: string) => text;
+  const clean = await cleaner(project);
   const task: NewTask = {
     ...draft,
     id: newTaskId(),
@@ -59,8 +57,9 @@ export async function closeTask(
     });
   }
   const at = project.clock.now();
+  const clean = await cleaner(project);
   const closed = await project.ledger.closeTask(id, {
-    reason: redactTokens(reason.trim()),
+    reason: clean(reason.trim()),
     actor: caller.name,
     at,
   });
@@ -88,7 +87,7 @@ export async function showTask(project: Project, id: string): Promise<Task> {
   if (task) return task;
   const near = await project.ledger.taskIdsLike(id, 3);
   throw new OverseerError("task_unknown", `there is no task ${quote(id)}`, {
-    hint: near.length > 0 ? `did you mean ${near.join(" or ")}?` : "overseer task list shows the ids",
+    hint: near.length > 0 ? `did you mean ${near.join(" or ")}?` : "overseer task list",
   });
 }
 

@@ -2,8 +2,9 @@ import { OverseerError } from "../domain/errors.ts";
 import { ORCHESTRATOR } from "../domain/names.ts";
 import { isLive } from "../domain/session.ts";
 import { exists, filesBelow, listFolder, readBytes, remove, removeIfEmpty } from "../effects/files.ts";
+import type { Paths } from "../effects/paths.ts";
 import { homeFiles } from "./init.ts";
-import { planRemoval, removeFrom } from "./installation.ts";
+import { clearLeftovers, planRemoval, removeFrom } from "./installation.ts";
 import type { Project } from "./project.ts";
 
 export interface UninstallResult {
@@ -24,15 +25,24 @@ export async function uninstallProject(project: Project, close: () => void): Pro
     .map(([file]) => file);
   const specs = filesBelow(paths.specs).map((file) => `${paths.specs}/${file}`);
   close();
+  await clearLeftovers(paths);
   removeFrom(paths, removal);
-  const keep = new Set([...kept, ...specs]);
-  for (const name of listFolder(paths.home)) {
-    const path = `${paths.home}/${name}`;
+  const names = listFolder(paths.home).map((name) => `${paths.home}/${name}`);
+  const others = filesBelow(paths.home).map((file) => `${paths.home}/${file}`);
+  const keep = new Set([...kept, ...specs, ...others.filter((file) => !isOurs(paths, file))]);
+  for (const path of names) {
     if (![...keep].some((file) => file === path || file.startsWith(`${path}/`))) remove(path);
   }
   removeIfEmpty(paths.home);
   const relative = (file: string) => file.slice(paths.root.length + 1);
   return { restored: removal.map(({ file }) => relative(file)), kept: [...keep].map(relative) };
+}
+
+/** At or below a path of ours, or a part of a database, also one that was set aside. */
+function isOurs(paths: Paths, file: string): boolean {
+  const { root: _, home: _home, claude: _claude, ...own } = paths;
+  const isDatabase = [paths.ledger, paths.mail].some((database) => file.startsWith(database));
+  return isDatabase || Object.values(own).some((path) => file === path || file.startsWith(`${path}/`));
 }
 
 async function refuseWithWorkers(project: Project): Promise<void> {

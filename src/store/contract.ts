@@ -191,7 +191,7 @@ export interface Ledger extends Sessions, Tasks, Events {
   close(): void;
 }
 
-/** A process as `pid:start`, so that a number used again is another process. */
+/** A process as `pid:start`: a number that is used again means another one. */
 export type ProcessMark = string;
 
 export interface Claimant {

@@ -27,7 +27,7 @@ export async function primeFacts(
     fileScope: session?.fileScope ?? [],
     task: task && { id: task.id, title: task.title, body: task.body },
     lastEvents: events
-      .filter((event) => isTelling(event.type))
+      .filter(isTelling)
       .slice(-SHOWN)
       .map((event) => ({ at: event.at, text: tell(event, isWorker) })),
     unread: unread.map(({ from, subject, type }) => ({ from, subject, type })),
@@ -43,15 +43,25 @@ export async function primeFacts(
   };
 }
 
-function isTelling(type: StoredEvent["type"]): boolean {
-  return !["session.tool_started", "session.prompted", "session.notified", "mail.delivered"].includes(type);
+/** Mail has its own section, and what begins and ends every turn tells nothing. */
+function isTelling({ type }: StoredEvent): boolean {
+  return (
+    !type.startsWith("mail.") &&
+    ![
+      "session.registered",
+      "session.started",
+      "session.prompted",
+      "session.notified",
+      "session.tool_started",
+    ].includes(type)
+  );
 }
 
 function tell(event: StoredEvent, isWorker: boolean): string {
-  const who = isWorker || event.agent === null ? "" : `${event.agent}: `;
+  const who = [isWorker ? null : event.agent, event.type.startsWith("task.") ? event.taskId : null];
   const what = event.type.slice(event.type.indexOf(".") + 1).replaceAll("_", " ");
-  const about = ["tool", "title", "error", "message", "reason"]
+  const about = ["tool", "title", "error", "message", "reason", "after"]
     .map((key) => event.data[key])
     .find((value) => typeof value === "string" && value !== "");
-  return `${who}${event.taskId && event.type.startsWith("task.") ? `${event.taskId} ` : ""}${what}${about ? ` (${about})` : ""}`;
+  return [...who, what, about ? `(${about})` : null].filter((word) => word !== null).join(" ");
 }

@@ -43,7 +43,7 @@ export class Connection {
     const db = translated(file, () => new Database(file, { readwrite: true, create: true, strict: true }));
     try {
       return translated(file, () => {
-        // The timeout comes first: whatever follows may have to wait for another process.
+        // The timeout comes first: another process may keep whatever follows waiting.
         db.run(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
         const version = userVersion(db);
         if (version !== schema.migrations.length) bringUpToDate(db, file, version, schema, options);
@@ -78,7 +78,8 @@ export class Connection {
 
   check(): string[] {
     const rows = this.all<{ quick_check: string }>("PRAGMA quick_check(5)");
-    return rows.map((row) => row.quick_check).filter((line) => line !== "ok");
+    const lines = rows.flatMap((row) => row.quick_check.split("\n"));
+    return lines.filter((line) => line !== "ok" && !line.startsWith("***"));
   }
 
   close(): void {
@@ -111,12 +112,25 @@ function bringUpToDate(
   options: OpenOptions,
 ): void {
   const latest = schema.migrations.length;
+  assertUpgradable(file, version, latest, options);
+  turnOnWal(db);
+  inTransaction(db, () => {
+    // Others may have done it while this one waited; writing the number again would cost each of them a sync.
+    const from = userVersion(db);
+    if (from === latest) return;
+    assertUpgradable(file, from, latest, options);
+    for (const migration of schema.migrations.slice(from)) db.run(migration);
+    db.run(`PRAGMA user_version = ${latest}`);
+  });
+}
+
+function assertUpgradable(file: string, version: number, latest: number, options: OpenOptions): void {
   if (version > latest) {
     throw new OverseerError(
       "database_newer",
       `${file} has schema ${version}, this overseer knows up to ${latest}`,
       {
-        hint: "update overseer: npm install -g overseer@latest",
+        hint: "run it with the newer overseer that wrote it, or update this one",
       },
     );
   }
@@ -125,12 +139,6 @@ function bringUpToDate(
       hint: "overseer doctor --fix",
     });
   }
-  turnOnWal(db);
-  inTransaction(db, () => {
-    const from = userVersion(db);
-    for (const migration of schema.migrations.slice(from)) db.run(migration);
-    db.run(`PRAGMA user_version = ${latest}`);
-  });
 }
 
 // Changing the journal mode does not wait for other processes that are creating the same file; SQLite just says "busy".

@@ -128,8 +128,9 @@ export function openMail(file: string, options: OpenOptions): MailStore {
 
 function insertMessage(connection: Connection, message: NewMessage, readAt: number | null): number {
   return connection.run(
-    `INSERT OR IGNORE INTO messages (id, sender, recipient, subject, body, type, priority, is_pressing, thread_id,
-       created_at, read_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    // Not OR IGNORE: that would also lose, in silence, a message that breaks any other rule of the table.
+    `INSERT INTO messages (id, sender, recipient, subject, body, type, priority, is_pressing, thread_id, created_at,
+       read_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
     message.id,
     message.from,
     message.to,

@@ -44,7 +44,7 @@ export function sessionsIn(connection: Connection): Sessions {
       return connection.write(() => {
         if (liveSession(connection, session.name)) {
           throw new OverseerError("name_taken", `${session.name} is the name of a live session`, {
-            hint: "choose another name; overseer status shows who is there",
+            hint: "choose another name, or see who is there: overseer status",
           });
         }
         return register(connection, session);

@@ -86,7 +86,7 @@ function create(connection: Connection, task: NewTask): Task {
     const found = find(connection, id);
     if (found) return found;
     throw new OverseerError("dependency_unknown", `there is no task ${id} to depend on`, {
-      hint: "overseer task list shows the ids",
+      hint: "overseer task list",
     });
   });
   const status: TaskStatus = needed.every((other) => other.status === "done") ? "queued" : "todo";
@@ -189,7 +189,7 @@ function list(connection: Connection, filter: TaskFilter): Task[] {
 
 function unknownTask(id: string): OverseerError {
   return new OverseerError("task_unknown", `there is no task ${id}`, {
-    hint: "overseer task list shows the ids",
+    hint: "overseer task list",
   });
 }
 

@@ -90,7 +90,7 @@ export function planInstallation(paths: Paths): Installation {
   for (const { guest, current } of found) {
     const before = originalOf(paths, guest, current, known[guest.file.slice(paths.root.length + 1)]);
     const text = current && decode(paths, guest.file, current);
-    const after = text !== null && guest.isIn(text) ? text : guest.add(before && before.toString("utf8"));
+    const after = text !== null && guest.isIn(text) ? text : guest.add(before?.toString("utf8") ?? null);
     record[guest.file.slice(paths.root.length + 1)] = {
       before: before?.toString("base64") ?? null,
       afterHash: hash(after),

@@ -10,6 +10,8 @@ export interface Doorstep {
   recipient: string;
   claudeSessionId: string;
   claudePid: number;
+  /** Where Claude Code keeps the conversation; null when this event alone proves that a model was asked meanwhile. */
+  transcriptPath: string | null;
   now: number;
 }
 
@@ -56,12 +58,27 @@ async function settleClaims(door: Doorstep, claims: readonly Claimant[]): Promis
   const own = await claimantOf(door);
   for (const claim of claims) {
     if (claim.process === own.process && claim.claudeSessionId === own.claudeSessionId) {
-      settled.acknowledged.push(...(await door.mail.acknowledge(door.recipient, own, door.now)));
+      const hasArrived = await arrivals(door);
+      settled.acknowledged.push(...(await door.mail.acknowledge(door.recipient, own, door.now, hasArrived)));
     } else if (!(await isAlive(claim.process))) {
       settled.released.push(...(await door.mail.release(door.recipient, claim)));
     }
   }
   return settled;
+}
+
+const TRANSCRIPT_TAIL_BYTES = 512 * 1024;
+
+/**
+ * A tool event may belong to the same answer as the one that printed the mail: then no model has been asked since, and
+ * Claude Code writes what it was shown into its transcript only some 50 ms later. Killed before that, it never had it.
+ */
+async function arrivals(door: Doorstep): Promise<(id: string) => boolean> {
+  if (door.transcriptPath === null) return () => true;
+  const transcript = Bun.file(door.transcriptPath);
+  if (!(await transcript.exists())) return () => false;
+  const tail = await transcript.slice(Math.max(0, transcript.size - TRANSCRIPT_TAIL_BYTES)).text();
+  return (id) => tail.includes(id);
 }
 
 async function claimantOf(door: Doorstep): Promise<Claimant> {

@@ -34,6 +34,8 @@ const DELIVERIES: Readonly<Partial<Record<HookEvent, Delivery>>> = {
   StopFailure: "none",
   PreCompact: "none",
 };
+/** They come only after a model's answer, so that whatever was printed before has reached a model. */
+const PROOFS: readonly HookEvent[] = ["UserPromptSubmit", "Stop"];
 /** The orchestrator is the person's own session: its turns are recorded, what it does in them is not. */
 const ORCHESTRATOR_RECORDS: readonly HookEvent[] = [
   "SessionStart",
@@ -130,7 +132,8 @@ async function handleMail(call: HookCall, paths: Paths, mail: MailStore, recipie
     await tellMail(call, paths, recipient, { shown: [], acknowledged: [], released });
   }
   if (delivery === undefined) return;
-  const door = { mail, recipient, claudeSessionId, claudePid: call.claudePid, now: call.now };
+  const transcriptPath = PROOFS.includes(call.event) ? null : call.payload.transcriptPath;
+  const door = { mail, recipient, claudeSessionId, claudePid: call.claudePid, transcriptPath, now: call.now };
   const delivered = await deliver(door, delivery, (text) => call.print(wrap(call.event, text)));
   await tellMail(call, paths, recipient, delivered);
 }

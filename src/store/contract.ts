@@ -245,8 +245,13 @@ export interface MailStore {
   claim(request: ClaimRequest): Promise<Injection>;
   /** The printing process hands what it printed to the session that shows it. */
   handOver(ids: readonly string[], from: ProcessMark, to: Claimant): Promise<void>;
-  /** Marks read what this claimant was shown; returns the ids. */
-  acknowledge(recipient: string, claimant: Claimant, at: number): Promise<string[]>;
+  /** Marks read what this claimant was shown, as far as it has arrived; returns the ids. */
+  acknowledge(
+    recipient: string,
+    claimant: Claimant,
+    at: number,
+    hasArrived?: (id: string) => boolean,
+  ): Promise<string[]>;
   markRead(ids: readonly string[], at: number): Promise<void>;
   /** Unread again: everything a process claimed that is gone, or a Claude session that ended. */
   release(recipient: string, claimant: Partial<Claimant>): Promise<string[]>;

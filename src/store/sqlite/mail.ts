@@ -66,9 +66,9 @@ export function openMail(file: string, options: OpenOptions): MailStore {
       });
     },
 
-    async acknowledge(recipient, claimant, at) {
+    async acknowledge(recipient, claimant, at, hasArrived = () => true) {
       return connection.write(() => {
-        const ids = claimedIds(connection, recipient, claimant);
+        const ids = claimedIds(connection, recipient, claimant).filter(hasArrived);
         markRead(connection, ids, at);
         return ids;
       });

@@ -134,6 +134,7 @@ function attribute(text: string): string {
 
 /** A body is data: it cannot close its own tag, open one that speaks with another's voice, or move the cursor. */
 export function neutralise(text: string): string {
+  if (!text.includes("<")) return printable(text);
   const voice =
     /<(?=\s*(?:\/\s*)?(?:overseer-|system|sync-message|user|assistant|human|function|antml|tool|invoke|command-))/gi;
   return printable(text).replace(voice, "&lt;");
@@ -141,6 +142,7 @@ export function neutralise(text: string): string {
 
 /** Without control characters but for tab and newline, and without marks that are invisible or turn the direction. */
 export function printable(text: string): string {
+  if (/^[\t\n -~]*$/.test(text)) return text; // most is, and the pattern below takes long to make
   const unprintable =
     /[^\P{Cc}\t\n]|[\u00ad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\u{e0000}-\u{e007f}]/gu;
   return text.toWellFormed().replaceAll("\r\n", "\n").replace(unprintable, "\ufffd");

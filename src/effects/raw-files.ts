@@ -1,8 +1,7 @@
-import { dlopen, ptr } from "bun:ffi";
-
 /**
  * Appending to a log and reading standard input, for the hooks. Loading node:fs costs 1.5 ms, half of what starting Bun
- * costs; calling libc itself costs 0.6. Whatever goes wrong here is done again with node:fs, which tells why.
+ * costs; calling libc itself costs 0.6, and nothing while nobody asks. Whatever goes wrong here is done again with
+ * node:fs, which tells why.
  */
 const O_RDONLY_CLOEXEC = 0o2000000;
 const O_WRONLY_CREAT_APPEND_CLOEXEC = 0o2002101;
@@ -10,17 +9,24 @@ const MODE = 0o644;
 const CHUNK = 64 * 1024;
 
 type Libc = NonNullable<ReturnType<typeof loadLibc>>;
-const libc = process.platform === "linux" ? loadLibc() : null;
+let loaded: Libc | null | undefined;
+
+function libc(): Libc | null {
+  if (loaded === undefined) loaded = process.platform === "linux" ? loadLibc() : null;
+  return loaded;
+}
 
 function loadLibc() {
+  const { dlopen, ptr } = require("bun:ffi") as typeof import("bun:ffi");
   try {
-    return dlopen("libc.so.6", {
+    const { symbols } = dlopen("libc.so.6", {
       open: { args: ["ptr", "i32", "i32"], returns: "i32" },
       read: { args: ["i32", "ptr", "usize"], returns: "i32" },
       write: { args: ["i32", "ptr", "usize"], returns: "i32" },
       close: { args: ["i32"], returns: "i32" },
       _exit: { args: ["i32"], returns: "void" },
-    }).symbols;
+    });
+    return { ...symbols, ptr };
   } catch (error) {
     if (error instanceof Error) return null; // musl, or a system that forbids it: node:fs serves
     throw error;
@@ -30,14 +36,15 @@ function loadLibc() {
 /** One write, so that the text stays whole however many processes append at once. */
 export function appendWhole(file: string, text: string): void {
   const bytes = new TextEncoder().encode(text);
-  const written = libc ? appendQuickly(libc, file, bytes) : 0;
+  const c = libc();
+  const written = c ? appendQuickly(c, file, bytes) : 0;
   if (written < bytes.length) appendSlowly(file, bytes.subarray(written));
 }
 
 function appendQuickly(c: Libc, file: string, bytes: Uint8Array): number {
-  const fd = c.open(ptr(cString(file)), O_WRONLY_CREAT_APPEND_CLOEXEC, MODE);
+  const fd = c.open(c.ptr(cString(file)), O_WRONLY_CREAT_APPEND_CLOEXEC, MODE);
   if (fd < 0) return 0;
-  const written = Number(c.write(fd, ptr(bytes), bytes.length));
+  const written = Number(c.write(fd, c.ptr(bytes), bytes.length));
   c.close(fd);
   return Math.max(0, written);
 }
@@ -55,11 +62,12 @@ export function readStdin(): string {
 
 /** A small file's text; null when there is none, or none that can be read. */
 export function readText(file: string): string | null {
-  if (!libc) return readSlowly(file);
-  const fd = libc.open(ptr(cString(file)), O_RDONLY_CLOEXEC, 0);
+  const c = libc();
+  if (!c) return readSlowly(file);
+  const fd = c.open(c.ptr(cString(file)), O_RDONLY_CLOEXEC, 0);
   if (fd < 0) return null;
   const text = readToEnd(fd);
-  libc.close(fd);
+  c.close(fd);
   return text;
 }
 
@@ -69,12 +77,13 @@ function readSlowly(file: string): string | null {
 }
 
 function readToEnd(fd: number): string | null {
-  if (!libc) return null;
+  const c = libc();
+  if (!c) return null;
   const decoder = new TextDecoder();
   const chunk = new Uint8Array(CHUNK);
   let text = "";
   for (;;) {
-    const length = Number(libc.read(fd, ptr(chunk), CHUNK));
+    const length = Number(c.read(fd, c.ptr(chunk), CHUNK));
     if (length < 0) return null;
     if (length === 0) return text + decoder.decode();
     text += decoder.decode(chunk.subarray(0, length), { stream: true });
@@ -87,9 +96,10 @@ function cString(text: string): Uint8Array {
 
 /** All of the text, written before this returns; a reader that is gone is an error. */
 export function writeStdout(text: string): void {
+  const c = libc();
   let rest = new TextEncoder().encode(text);
   while (rest.length > 0) {
-    const quick = libc ? Number(libc.write(1, ptr(rest), rest.length)) : -1;
+    const quick = c ? Number(c.write(1, c.ptr(rest), rest.length)) : -1;
     const written = quick > 0 ? quick : process.getBuiltinModule("node:fs").writeSync(1, rest);
     rest = rest.subarray(written);
   }
@@ -97,5 +107,5 @@ export function writeStdout(text: string): void {
 
 /** Ends the process with 0 and without farewell: nothing is flushed, closed or run any more. */
 export function exitAtOnce(): void {
-  libc?._exit(0);
+  loaded?._exit(0);
 }

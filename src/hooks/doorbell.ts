@@ -1,7 +1,10 @@
+import { ORCHESTRATOR } from "../domain/names.ts";
 import { logError } from "../effects/logs.ts";
 import { pathsOf } from "../effects/paths.ts";
 import { exitAtOnce, readStdin, readText, writeStdout } from "../effects/raw-files.ts";
 import { hashToken } from "../effects/tokens.ts";
+import { FOR_A_HOOK } from "../store/sqlite/connection.ts";
+import { openMail } from "../store/sqlite/mail.ts";
 import { type HookCall, parseCall } from "./handle.ts";
 
 /**
@@ -26,6 +29,8 @@ async function ring(
   // In a worktree, the hooks of the main checkout fire beside the worker's own.
   if (role === "orchestrator" && (OVERSEER_AGENT_NAME || OVERSEER_TOKEN)) return;
   if (role === "worker" && !OVERSEER_TOKEN) return;
+  // The person's own session asks after every tool use, and most often nothing waits: then not even stdin is read.
+  if (role === "orchestrator" && eventName.startsWith("PostTool") && (await isQuiet(root))) return;
   await handle({
     ...parseCall(eventName, readStdin()),
     root,
@@ -34,6 +39,13 @@ async function ring(
     now: Date.now(),
     print: writeStdout,
   });
+}
+
+async function isQuiet(root: string): Promise<boolean> {
+  const mail = openMail(pathsOf(root).mail, FOR_A_HOOK);
+  const { hasPressing, claims } = await mail.glance(ORCHESTRATOR);
+  mail.close();
+  return !hasPressing && claims.length === 0;
 }
 
 function report(root: string, doing: string, error: unknown): void {

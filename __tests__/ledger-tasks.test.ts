@@ -280,7 +280,7 @@ test.each([
   [{ since: 20, limit: 2 }, [50, 60]],
   [{ since: 61, limit: 9 }, []],
   [{ agent: "ada", type: "session", since: 11, limit: 9 }, [20, 50]],
-  [{ agent: "bob", type: "session.prompted", limit: 1 }, [60]],
+  [{ agent: "ada", type: "session.prompted", limit: 1 }, [50]],
 ])("the newest events that match %j, oldest first", async (filter, expected) => {
   using home = await withEvents();
   expect((await home.ledger.listEvents(filter)).map(({ at }) => at)).toEqual(expected);

@@ -267,7 +267,11 @@ test("an injection has as many tags as messages, and each opens where one begins
     fc.property(messages, (candidates) => {
       const { text: shown, included } = planInjection(candidates, 0, MAX_INJECTION_LENGTH);
       const lines = shown.split("\n");
-      expect(lines.filter((line) => line.startsWith("<overseer-mail "))).toHaveLength(included.length);
+      const opening = lines.filter((line) => line.startsWith("<overseer-mail "));
+      expect(opening).toHaveLength(included.length);
+      const tag =
+        /^<overseer-mail from="[^"<>]*" id="[^"<>]*" type="[a-z]*" priority="[a-z]*" subject="[^"<>]*">$/;
+      for (const line of opening) expect(line).toMatch(tag);
       expect(shown.match(/<\s*\/\s*overseer-/gi) ?? []).toHaveLength(included.length);
       expect(shown.match(/<\s*overseer-/gi) ?? []).toHaveLength(included.length);
     }),

@@ -1,6 +1,5 @@
-// npm's `prepare`, under Node because Bun may only just have been installed. It bundles the hooks' entry into
-// dist/hook.js, as
-// bytecode: a hook that loads its modules one by one from source pays for each of them on every tool call.
+// npm's `prepare`, under Node because Bun may only just have been installed. It bundles the hooks' entries into dist/,
+// as bytecode: a hook that loads its modules one by one from source pays for each of them on every tool call.
 import { execFileSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";

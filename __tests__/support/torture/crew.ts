@@ -152,12 +152,13 @@ async function readReports(
 }
 
 /**
- * A sender goes on after the last thing it reported. What it had committed without a report is done again: the mail has
- * the same id, so it is one mail; the event has none, so it may be there once more.
+ * A sender goes on where it stopped, and sends the last mail it reported once more: the same id is the same mail. An
+ * event has no id, so that one which was recorded but not reported may be there again.
  */
 function restOf(job: Job, reports: readonly Report[]): Job {
   if (job.role === "receiver") return job;
-  const after = (kind: "sent" | "recorded", from: number) =>
-    Math.max(from, ...reports.map((report) => (report.kind === kind ? report.n + 1 : 0)));
-  return { ...job, nextMail: after("sent", job.nextMail), nextEvent: after("recorded", job.nextEvent) };
+  const last = (kind: "sent" | "recorded") =>
+    Math.max(-1, ...reports.map((report) => (report.kind === kind ? report.n : -1)));
+  const nextMail = Math.max(job.nextMail, last("sent"));
+  return { ...job, nextMail, nextEvent: Math.max(job.nextEvent, last("recorded") + 1) };
 }

@@ -87,6 +87,7 @@ describe("64 processes that meet databases which do not exist yet", () => {
   afterAll(() => repo.remove());
 
   test("none of them fails, waits in vain for a lock or damages anything", async () => {
+    expect(lives.length).toBe(SENDERS + RECEIVERS);
     expect(failuresIn(repo.path, lives)).toEqual([]);
     expect(lives.filter((life) => BUSY.test(JSON.stringify(life)))).toEqual([]);
     expect(await damageIn(repo.path)).toEqual([]);

@@ -78,7 +78,7 @@ export class Context {
     }
     const { handleHook } = await import("../hooks/handle.ts");
     const { handleSessionStart } = await import("../hooks/prime.ts");
-    let printed = "";
+    let kept = "";
     await (event === "SessionStart" ? handleSessionStart : handleHook)({
       event,
       payload,
@@ -86,11 +86,13 @@ export class Context {
       worker: session && { sessionId: session.id },
       claudePid: Number(this.env.CLAUDE_PID) || process.ppid,
       now: this.clock.now(),
+      // At once: what is printed is handed over to the session right after.
       print: (text) => {
-        printed += text;
+        if (this.output.isJson) kept += text;
+        else this.output.raw(text);
       },
     });
-    this.output.done({ output: printed }, () => printed);
+    this.output.done({ output: kept }, () => "");
   }
 
   caller(): Promise<Caller> {

@@ -56,6 +56,11 @@ export class Output {
     this.#streams.stdout(`${this.isJson ? JSON.stringify(data) : text(this.style)}\n`);
   }
 
+  /** Exactly these characters, as a hook prints them. */
+  raw(text: string): void {
+    this.#streams.stdout(text);
+  }
+
   /** For what must not happen before the reader has the result. */
   async flushed(): Promise<void> {
     await this.#streams.flushed();

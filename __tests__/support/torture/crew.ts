@@ -60,7 +60,7 @@ export async function runCrew({ jobs, go, done, kills }: RunOptions): Promise<Li
     await crew.silence();
     return crew.lives;
   } finally {
-    for (const life of crew.lives) if (life.end === null) life.kill();
+    crew.dismiss();
   }
 }
 
@@ -68,6 +68,7 @@ class Crew {
   readonly lives: Life[] = [];
   readonly #tails: Promise<void>[] = [];
   readonly #kills: Kills | undefined;
+  #isDismissed = false;
 
   constructor(kills: Kills | undefined) {
     this.#kills = kills;
@@ -77,7 +78,7 @@ class Crew {
   async live(job: Job): Promise<void> {
     for (let rest = job; ; ) {
       const { life, ended } = this.#begin(rest);
-      if (!(await ended).wasKilled) return;
+      if (!(await ended).wasKilled || this.#isDismissed) return;
       rest = restOf(rest, life.reports);
     }
   }
@@ -87,6 +88,12 @@ class Crew {
     const victims = this.lives.filter((life) => this.#mayKill(life));
     victims[Math.floor(this.#kills.random() * victims.length)]?.kill();
     return false;
+  }
+
+  /** Ends whoever is left, and nobody takes their place. */
+  dismiss(): void {
+    this.#isDismissed = true;
+    for (const life of this.lives) if (life.end === null) life.kill();
   }
 
   /** Waits for what the killed ones left running: a hook holds its sender's stderr open. */

@@ -181,7 +181,6 @@ describe("everybody else", () => {
   test("is the orchestrator inside Claude Code, and a person outside of it", async () => {
     expect(await sender({ CLAUDECODE: "1" })).toBe("orchestrator");
     expect(await sender({})).toBe("human");
-    expect(await sender({ OVERSEER_AGENT_NAME: "nobody" })).toBe("human");
   });
 
   test("reads their own mail by default", async () => {

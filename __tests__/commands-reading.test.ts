@@ -99,7 +99,7 @@ describe("status", () => {
   });
 
   test("says what to do when nothing has begun, and what is unread for whom", async () => {
-    expect(await text("status")).toContain("Nobody is working.");
+    expect(await text("status")).toContain("No workers.");
     expect(await text("status")).toContain("overseer task create");
     await project.overseer(["mail", "send", "--to", "human,orchestrator", "--subject", "x"]);
     const shown = await text("status");

@@ -235,6 +235,17 @@ test("task ids are completed from their beginning, the newest first, wildcards m
   expect(await home.ledger.taskIdsLike("", 2)).toEqual(["ui-3", "db-1"]);
 });
 
+test("the overview counts the tasks of every status and starts from nothing", async () => {
+  using home = freshLedger();
+  const none = { todo: 0, queued: 0, in_progress: 0, blocked: 0, done: 0, cancelled: 0 };
+  const empty = { merge: {}, goals: { active: 0, total: 0 }, lastTickAt: null };
+  expect(await home.ledger.overview()).toEqual({ tasks: none, ...empty });
+  for (const id of ["t-1", "t-2"]) await home.ledger.createTask(task(id));
+  await home.ledger.createTask(task("t-3", { dependsOn: ["t-1"] }));
+  await home.ledger.closeTask("t-2", { reason: "done", actor: "human", at: 2 });
+  expect(await home.ledger.overview()).toEqual({ tasks: { ...none, todo: 1, queued: 1, done: 1 }, ...empty });
+});
+
 const EVENTS: NewEvent[] = [
   {
     at: 10,

@@ -214,7 +214,10 @@ test("several orchestrators live at once, and each is current", async () => {
     [true, "idle"],
     [true, "booting"],
   ]);
-  expect((await home.ledger.currentSessions()).map((session) => session.id)).toEqual(["ses-c-3"]);
+  const shown = async () => (await home.ledger.currentSessions()).map((session) => session.id);
+  expect(await shown()).toEqual(["ses-c-1", "ses-c-2", "ses-c-3"]);
+  await home.ledger.recordActivity({ orchestrator: "c-2" }, activity(12, ENDED));
+  expect(await shown()).toEqual(["ses-c-1", "ses-c-3"]);
 });
 
 test("a worker's Claude session id makes it no orchestrator", async () => {
@@ -307,6 +310,18 @@ test("the newest incarnation of every name is shown, the live ones first, the ol
   expect(shown.map((session) => session.id)).toEqual(["ses-bob-1", "ses-ada-2", "ses-eve-1"]);
 });
 
+test("the live workers are shown, the oldest first, no more than asked for, and no orchestrator", async () => {
+  using home = freshLedger();
+  await home.ledger.ensureOrchestrator(orchestrator("c-1", 1));
+  const sessions = (["idle", "failed", "stalled", "zombie", "working", "stopped", "completed"] as const).map(
+    (state) => restorable(state, 1, state),
+  );
+  await home.ledger.restore({ ...nothing, sessions });
+  const names = async (limit: number) => (await home.ledger.liveWorkers(limit)).map(({ name }) => name);
+  expect(await names(9)).toEqual(["idle", "stalled", "working"]);
+  expect(await names(2)).toEqual(["idle", "stalled"]);
+});
+
 test("an event that cannot be kept takes the whole activity with it", async () => {
   using home = freshLedger();
   const before = await home.ledger.registerSession(worker("ada", 1));
@@ -363,6 +378,7 @@ test("what the logs tell comes back whole", async () => {
   expect((await home.ledger.closeTask("t-1", { reason: "done", actor: "human", at: 20 })).queued).toEqual([
     "t-2",
   ]);
+  expect(await home.ledger.check()).toEqual([]);
 });
 
 test("restoring twice is restoring once, and what lives already stays as it is", async () => {
@@ -378,21 +394,4 @@ test("restoring twice is restoring once, and what lives already stays as it is",
   const before = await everything();
   expect(await home.ledger.restore(fromLogs)).toEqual({ sessions: 0, tasks: 0, events: 0 });
   expect(await everything()).toEqual(before);
-});
-
-test("the overview counts the tasks of every status and starts from nothing", async () => {
-  using home = freshLedger();
-  const none = { todo: 0, queued: 0, in_progress: 0, blocked: 0, done: 0, cancelled: 0 };
-  const empty = { merge: {}, goals: { active: 0, total: 0 }, lastTickAt: null };
-  expect(await home.ledger.overview()).toEqual({ tasks: none, ...empty });
-  for (const id of ["t-1", "t-2"]) await home.ledger.createTask(task(id));
-  await home.ledger.createTask(task("t-3", { dependsOn: ["t-1"] }));
-  await home.ledger.closeTask("t-2", { reason: "done", actor: "human", at: 2 });
-  expect(await home.ledger.overview()).toEqual({ tasks: { ...none, todo: 1, queued: 1, done: 1 }, ...empty });
-});
-
-test("a sound ledger has no problems", async () => {
-  using home = freshLedger();
-  await home.ledger.restore(fromLogs);
-  expect(await home.ledger.check()).toEqual([]);
 });

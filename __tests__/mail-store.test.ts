@@ -223,6 +223,16 @@ test("an acknowledgement is for one session of one process and one inbox", async
   expect(await unread(home.mail)).toEqual(["m-1"]);
 });
 
+test("only what has arrived is acknowledged; the rest stays claimed until it has", async () => {
+  using home = freshMail();
+  await home.mail.send(numbered(3));
+  await claim(home.mail, HOOK);
+  expect(await home.mail.acknowledge("ada", HOOK, 8, (id) => id === "m-1")).toEqual(["m-1"]);
+  expect(await unread(home.mail)).toEqual(["m-0", "m-2"]);
+  expect((await home.mail.glance("ada")).claims).toEqual([HOOK]);
+  expect(await home.mail.acknowledge("ada", HOOK, 9)).toEqual(["m-0", "m-2"]);
+});
+
 test("released mail is unread again and shown to the next, before what came later", async () => {
   using home = freshMail();
   await home.mail.send(numbered(2));
@@ -309,6 +319,7 @@ test.each([
   [{ from: "bob", limit: 9 }, ["m-0", "m-2"]],
   [{ to: "eve", limit: 9 }, ["m-1", "m-2"]],
   [{ threadId: "th-2", limit: 9 }, ["m-3"]],
+  [{ party: "ada", limit: 9 }, ["m-0", "m-1", "m-3"]],
   [{ isUnread: true, limit: 9 }, ["m-1", "m-2", "m-3"]],
   [{ isUnread: true, from: "bob", limit: 9 }, ["m-2"]],
   [{ from: "nobody", limit: 9 }, []],

@@ -21,7 +21,7 @@ export interface Measured {
 export function measure(cases: readonly Case[], rounds: number): Measured[] {
   const samples = new Map<string, number[]>(cases.map(({ name }) => [name, []]));
   for (let round = -2; round < rounds; round++) {
-    for (const one of cases) {
+    for (const one of shuffled(cases)) {
       const took = runOnce(one);
       if (round >= 0) samples.get(one.name)?.push(took); // the first rounds only warm the caches
     }
@@ -31,6 +31,14 @@ export function measure(cases: readonly Case[], rounds: number): Measured[] {
     const medianMs = median(samples.get(name) ?? []);
     return { name, medianMs, ratio: medianMs / floor, bar };
   });
+}
+
+/** In a fixed order, what happens every few writes, such as a checkpoint, would always hit the same case. */
+function shuffled<T>(items: readonly T[]): T[] {
+  return items
+    .map((item) => ({ item, at: Math.random() }))
+    .sort((a, b) => a.at - b.at)
+    .map(({ item }) => item);
 }
 
 function runOnce({ name, command, env, input, cwd }: Case): number {

@@ -8,6 +8,8 @@ export interface CommandSpec {
   arguments?: readonly ArgumentSpec[];
   options?: readonly OptionSpec[];
   examples?: readonly string[];
+  /** Works where there is no project yet, or no ledger that could tell who calls. */
+  isForAnybody?: boolean;
   load(): Promise<{ run: Run }>;
 }
 

@@ -73,7 +73,7 @@ function groupOf(program: Command, name: string): Command {
 }
 
 function toOption(spec: OptionSpec): Option {
-  const option = new Option(spec.flags, spec.meaning);
+  const option = new Option(spec.flags, spec.isRequired ? `${spec.meaning}; required` : spec.meaning);
   if (spec.choices) option.choices([...spec.choices]);
   if (spec.isRequired) option.makeOptionMandatory();
   if (spec.isList)
@@ -91,6 +91,7 @@ async function runCommand(
   const context = new Context(output, around.env, around.cwd);
   try {
     const { run } = await spec.load();
+    if (!spec.isForAnybody) await context.caller();
     await run(context, typed(args, options));
     return context.exitCode;
   } finally {

@@ -17,12 +17,14 @@ export const GROUPS: Readonly<Record<string, string>> = {
 export const COMMANDS: readonly CommandSpec[] = [
   {
     path: ["init"],
+    isForAnybody: true,
     summary: "set overseer up in this repository",
     load: () => import("../commands/init.ts"),
   },
   {
     path: ["uninstall"],
-    summary: "take out what init put in",
+    isForAnybody: true,
+    summary: "take out what init put in, with all tasks, mail and logs",
     load: () => import("../commands/uninstall.ts"),
   },
   {
@@ -131,7 +133,7 @@ export const COMMANDS: readonly CommandSpec[] = [
   },
   {
     path: ["mail", "read"],
-    summary: "print one message whole",
+    summary: "print one message whole; yours counts as read then",
     arguments: [{ name: "id", meaning: "the message" }],
     load: () => import("../commands/mail-read.ts"),
   },
@@ -174,7 +176,7 @@ export const COMMANDS: readonly CommandSpec[] = [
   },
   {
     path: ["log"],
-    summary: "record a hook event; its JSON on standard input",
+    summary: "do what the hook of an event does; its JSON on standard input",
     arguments: [
       {
         name: "event",
@@ -192,17 +194,19 @@ export const COMMANDS: readonly CommandSpec[] = [
   },
   {
     path: ["config", "validate"],
-    summary: "check .overseer/config.yaml",
+    summary: "check .overseer/config.yaml, and let the hooks know",
     load: () => import("../commands/config-validate.ts"),
   },
   {
     path: ["doctor"],
+    isForAnybody: true,
     summary: "look for what is broken",
     options: [{ flags: "--fix", meaning: "repair what can be repaired without losing anything" }],
     load: () => import("../commands/doctor.ts"),
   },
   {
     path: ["completions"],
+    isForAnybody: true,
     summary: "print a completion script for your shell",
     arguments: [{ name: "shell", meaning: "your shell", choices: ["bash", "zsh", "fish"] }],
     examples: ["overseer completions bash > ~/.local/share/bash-completion/completions/overseer"],

@@ -11,7 +11,7 @@ export function statusText(status: Status, caller: string, style: Style): string
 }
 
 function agents(status: Status, style: Style): string {
-  if (status.agents.length === 0) return style.dim("Nobody is working.");
+  if (status.agents.length === 0) return style.dim("No workers.");
   const byParent = Map.groupBy(status.agents, ({ session }) => session.parent);
   const known = new Set(status.agents.map(({ session }) => session.name));
   const roots = status.agents.filter(({ session }) => session.parent === null || !known.has(session.parent));
@@ -92,7 +92,7 @@ function summary(status: Status, caller: string, style: Style): string[] {
 
 function orchestratorLine({ orchestrators, now }: Status): string {
   return orchestrators
-    .map(({ state, stateAt }) => `the orchestrator is ${state} for ${formatAge(now - stateAt)}`)
+    .map(({ state, stateAt }) => `your session is ${state}, for ${formatAge(now - stateAt)}`)
     .join(", ");
 }
 

@@ -20,6 +20,17 @@ export function toList(text: string | undefined): string[] {
     .filter((item) => item !== "");
 }
 
+/** A list that was asked for must name something: an empty variable in a script is a mistake, not "none". */
+export function toGivenList(text: string | undefined, flag: string): string[] {
+  const list = toList(text);
+  if (text !== undefined && list.length === 0) {
+    throw new OverseerError("usage", `${flag} names nothing`, {
+      hint: `leave ${flag} out, or give it a value`,
+    });
+  }
+  return list;
+}
+
 export function toPriority(text: string | undefined): Priority | undefined {
   return PRIORITIES.find((priority) => priority === text);
 }

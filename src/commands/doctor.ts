@@ -5,7 +5,7 @@ import { refuseWorkers } from "../flows/caller.ts";
 import { examine, type Finding, type Verdict } from "../flows/doctor.ts";
 
 export const run: Run = async (context, typed) => {
-  if (typed.has("fix")) refuseWorkers(context.env);
+  if (typed.has("fix")) refuseWorkers(context.env, context.cwd);
   const findings = await examine(() => context.reopen(), typed.has("fix"));
   const broken = findings.filter(({ verdict }) => verdict === "broken");
   context.output.done({ healthy: broken.length === 0, findings }, (style) =>

@@ -24,7 +24,7 @@ export const run: Run = async (context, typed) => {
   if (typed.has("follow")) return await follow(context, filter);
   const events = await listEvents(context.project, filter);
   context.output.done({ events: events.map(eventView) }, (style) =>
-    events.length > 0 ? events.map((event) => line(event, style)).join("\n") : "Nothing happened yet.",
+    events.length > 0 ? events.map((event) => line(event, style)).join("\n") : "No events match.",
   );
 };
 

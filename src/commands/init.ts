@@ -3,7 +3,7 @@ import { refuseWorkers } from "../flows/caller.ts";
 import { initProject } from "../flows/init.ts";
 
 export const run: Run = async (context) => {
-  refuseWorkers(context.env);
+  refuseWorkers(context.env, context.cwd);
   const result = await initProject(context.git, context.cwd, (paths) => context.openAt(paths));
   context.output.done(result, (style) => {
     if (result.changed.length === 0) return `overseer is set up in ${result.root} already; nothing changed.`;

@@ -9,7 +9,7 @@ import { listMail } from "../flows/mail.ts";
 export const run: Run = async (context, typed) => {
   const from = typed.text("from");
   const to = typed.text("to");
-  const messages = await listMail(context.project, {
+  const messages = await listMail(context.project, await context.caller(), {
     ...(from === undefined ? {} : { from }),
     ...(to === undefined ? {} : { to }),
     isUnread: typed.has("unread"),

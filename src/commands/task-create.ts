@@ -1,5 +1,5 @@
 import type { Run } from "../cli/command.ts";
-import { toBody, toList, toPriority } from "../cli/values.ts";
+import { toBody, toGivenList, toPriority } from "../cli/values.ts";
 import { taskView } from "../cli/views.ts";
 import { printable } from "../domain/mail.ts";
 import { createTask } from "../flows/tasks.ts";
@@ -9,9 +9,9 @@ export const run: Run = async (context, typed) => {
     title: typed.args[0] ?? "",
     body: await toBody(typed.text("body"), context),
     priority: toPriority(typed.text("priority")) ?? "normal",
-    files: toList(typed.text("files")),
+    files: toGivenList(typed.text("files"), "--files"),
     tags: typed.list("tag"),
-    dependsOn: toList(typed.text("depends")),
+    dependsOn: toGivenList(typed.text("depends"), "--depends"),
   });
   context.output.done({ task: taskView(task) }, (style) => {
     const waits = task.waitsFor.length > 0 ? `waits for ${task.waitsFor.join(", ")}` : "ready";

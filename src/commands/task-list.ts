@@ -13,6 +13,6 @@ export const run: Run = async (context, typed) => {
   context.output.done({ tasks: tasks.map(taskView) }, (style) =>
     tasks.length > 0
       ? taskLines(tasks, style)
-      : 'No tasks. Create one: overseer task create "what is to be done"',
+      : 'No tasks match. Create one: overseer task create "what is to be done"',
   );
 };

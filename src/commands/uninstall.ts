@@ -3,7 +3,7 @@ import { refuseWorkers } from "../flows/caller.ts";
 import { uninstallProject } from "../flows/uninstall.ts";
 
 export const run: Run = async (context) => {
-  refuseWorkers(context.env);
+  refuseWorkers(context.env, context.cwd);
   const result = await uninstallProject(context.remains, () => context.close());
   context.output.done(result, () => {
     const restored = result.restored.length > 0 ? ` ${result.restored.join(" and ")} as before.` : "";

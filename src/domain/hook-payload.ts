@@ -8,7 +8,6 @@ export interface HookPayload {
   toolName: string;
   toolInput: unknown;
   toolResponse: unknown;
-  toolUseId: string | null;
   durationMs: number | null;
   error: string | null;
   source: string | null;
@@ -16,7 +15,6 @@ export interface HookPayload {
   message: string | null;
   notificationType: string | null;
   lastAssistantMessage: string | null;
-  isStopHookActive: boolean;
 }
 
 /** Null when the text is not a JSON object. */
@@ -30,7 +28,6 @@ export function readPayload(text: string): HookPayload | null {
     toolName: string(raw.tool_name) ?? "unknown",
     toolInput: raw.tool_input ?? {},
     toolResponse: raw.tool_response ?? null,
-    toolUseId: string(raw.tool_use_id),
     durationMs: typeof raw.duration_ms === "number" ? raw.duration_ms : null,
     error: errorText(raw),
     source: string(raw.source),
@@ -38,7 +35,6 @@ export function readPayload(text: string): HookPayload | null {
     message: string(raw.message),
     notificationType: string(raw.notification_type),
     lastAssistantMessage: string(raw.last_assistant_message),
-    isStopHookActive: raw.stop_hook_active === true,
   };
 }
 

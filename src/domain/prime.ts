@@ -20,6 +20,7 @@ export interface PrimeFacts {
 
 const MAX_LENGTH = 6_000;
 const BODY_LENGTH = 2_500;
+const SHOWN_TASKS = 8;
 
 /** What an agent must know when it begins, resumes or has just been compacted. Text that others wrote is shortened. */
 export function renderPrime(facts: PrimeFacts, isCompact: boolean): string {
@@ -101,7 +102,9 @@ function whoElse(facts: PrimeFacts): string {
 
 function readyTasks(facts: PrimeFacts): string {
   if (facts.readyTasks.length === 0) return "";
-  return `## Tasks that are ready\n${facts.readyTasks.map((task) => `- ${task.id}: ${oneLine(task.title)}`).join("\n")}`;
+  const lines = facts.readyTasks.slice(0, SHOWN_TASKS).map((task) => `- ${task.id}: ${oneLine(task.title)}`);
+  const more = facts.readyTasks.length > SHOWN_TASKS ? "\n- and more: overseer task ready" : "";
+  return `## Tasks that are ready\n${lines.join("\n")}${more}`;
 }
 
 function howToReport(facts: PrimeFacts): string {

@@ -1,6 +1,7 @@
 import {
   closeSync,
   existsSync,
+  fchmodSync,
   fsyncSync,
   lstatSync,
   mkdirSync,
@@ -12,7 +13,7 @@ import {
   rmdirSync,
   rmSync,
   statSync,
-  writeSync,
+  writeFileSync,
 } from "node:fs";
 import { dirname } from "node:path";
 import { OverseerError } from "../domain/errors.ts";
@@ -29,15 +30,25 @@ export function writeAtomically(file: string, content: string | Uint8Array): voi
     const target = existsSync(file) ? whereItLeads(file) : file;
     const mode = (statSync(target, { throwIfNoEntry: false })?.mode ?? 0o644) & 0o777;
     const beside = `${target}.overseer-${process.pid}`;
-    const fd = openSync(beside, "w", mode);
     try {
-      writeSync(fd, typeof content === "string" ? Buffer.from(content) : content);
-      fsyncSync(fd);
-    } finally {
-      closeSync(fd);
+      writeSynced(beside, content, mode);
+      renameSync(beside, target);
+    } catch (error) {
+      rmSync(beside, { force: true });
+      throw error;
     }
-    renameSync(beside, target);
   });
+}
+
+function writeSynced(file: string, content: string | Uint8Array, mode: number): void {
+  const fd = openSync(file, "w", mode);
+  try {
+    fchmodSync(fd, mode); // what openSync is given passes the umask first
+    writeFileSync(fd, content); // goes on after a short write, and fails where the disk is full
+    fsyncSync(fd);
+  } finally {
+    closeSync(fd);
+  }
 }
 
 /** Link by link: Bun's realpath says ENOENT of a file that another process is just replacing. */

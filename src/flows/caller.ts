@@ -26,8 +26,9 @@ export function assertOwnName(caller: Caller, name: string | undefined, flag: st
 }
 
 /** Setting up, taking out and repairing are the person's and the orchestrator's. */
-export function refuseWorkers(env: Environment): void {
-  if (!env.OVERSEER_TOKEN && !env.OVERSEER_AGENT_NAME) return;
+export function refuseWorkers(env: Environment, cwd: string): void {
+  const isInWorktree = cwd.includes("/.overseer/worktrees/");
+  if (!env.OVERSEER_TOKEN && !env.OVERSEER_AGENT_NAME && !isInWorktree) return;
   throw new OverseerError("not_you", "a worker does not set up, repair or remove overseer", {
     hint: 'overseer mail send --to orchestrator --subject "..." --body "what is wrong"',
   });
@@ -66,11 +67,11 @@ async function refuseLostWorkers(project: Project): Promise<void> {
       isInside(cwd, worker) ||
       (isLive(worker.state) && worker.pid !== null && above.includes(worker.pid)),
   );
-  const isInWorktrees = cwd.startsWith(`${project.paths.worktrees}/`);
-  if (!lost && !isInWorktrees) return;
+  const isElsewhere = !cwd.startsWith(`${project.paths.worktrees}/`);
+  if (!lost && isElsewhere && !env.OVERSEER_AGENT_NAME) return;
   throw new OverseerError(
     "worker_without_token",
-    `this looks like ${lost ? `${lost.name}'s session` : "a worker's worktree"}, but OVERSEER_TOKEN is missing`,
+    `this looks like ${lost ? `${lost.name}'s session` : "a worker"}, but OVERSEER_TOKEN is missing`,
     {
       hint: `run it from ${project.paths.root}; a worker's own commands keep the environment it was started with`,
     },

@@ -122,7 +122,7 @@ function setAside(project: Project): (which: "ledger" | "mail") => string {
   const time = new Date(project.clock.now()).toISOString().replaceAll(":", "-");
   return (which) => {
     const file = project.paths[which];
-    for (const part of ["", "-wal", "-shm"]) {
+    for (const part of ["-wal", "-shm", ""]) {
       if (exists(`${file}${part}`)) move(`${file}${part}`, `${file}${part}.corrupt-${time}`);
     }
     return `${file.slice(project.paths.root.length + 1)}.corrupt-${time}`;

@@ -32,12 +32,13 @@ export async function initProject(
     ? await canonicalBranch(git, root)
     : (await project.config()).config.project.canonicalBranch;
   const created = createHome(paths, branch);
-  await refreshCompiled(project);
+  const isRecompiled = await refreshCompiled(project);
   await project.ledger.overview();
   await project.mail.unreadCounts();
-  carryOut(paths, installation);
+  carryOut(paths, installation, created);
   await clearLeftovers(paths);
-  const changed = [...created, ...installation.writes.map(({ file }) => file)];
+  const recompiled = isRecompiled && !isNew ? [paths.compiled] : [];
+  const changed = [...created, ...recompiled, ...installation.writes.map(({ file }) => file)];
   const { config } = await project.config();
   return {
     root,
@@ -67,13 +68,13 @@ function createHome(paths: Paths, branch: string): string[] {
   return homeFiles(paths, branch).flatMap(([file, content]) => (writeIfMissing(file, content) ? [file] : []));
 }
 
-/** The hooks read this instead of config.yaml. */
-export async function refreshCompiled(project: Project): Promise<void> {
+/** The hooks read this instead of config.yaml. Returns whether it has changed. */
+export async function refreshCompiled(project: Project): Promise<boolean> {
   const { config } = await project.config();
   const compiled = renderCompiled({ isRedacting: config.logging.redactSecrets });
-  if (readBytes(project.paths.compiled)?.toString("utf8") !== compiled) {
-    writeAtomically(project.paths.compiled, compiled);
-  }
+  const isStale = readBytes(project.paths.compiled)?.toString("utf8") !== compiled;
+  if (isStale) writeAtomically(project.paths.compiled, compiled);
+  return isStale;
 }
 
 async function isBareRepository(git: Git, folder: string): Promise<boolean> {

@@ -76,8 +76,8 @@ export function readTemplate(name: string): string {
 
 /** What would be written, with nothing written yet: whatever is wrong with a file is said before anything changes. */
 export interface Installation {
-  record: string;
-  writes: { file: string; content: string }[];
+  record: Keepsakes;
+  writes: { file: string; content: string; seen: Buffer | null }[];
 }
 
 export function planInstallation(paths: Paths): Installation {
@@ -85,28 +85,56 @@ export function planInstallation(paths: Paths): Installation {
   // The files before the record: another init writes the record first, so whatever is seen of its work is explained.
   const found = guests(paths).map((guest) => ({ guest, current: readGuest(paths, guest) }));
   const known = readRecord(paths);
-  const record: Keepsakes = {};
+  const record: Keepsakes = { ...known };
   const writes: Installation["writes"] = [];
   for (const { guest, current } of found) {
-    const before = originalOf(paths, guest, current, known[guest.file.slice(paths.root.length + 1)]);
+    const before = originalOf(paths, guest, current, known[relative(paths, guest.file)]);
     const text = current && decode(paths, guest.file, current);
     const after = text !== null && guest.isIn(text) ? text : guest.add(before?.toString("utf8") ?? null);
-    record[guest.file.slice(paths.root.length + 1)] = {
+    record[relative(paths, guest.file)] = {
       before: before?.toString("base64") ?? null,
       afterHash: hash(after),
     };
     if (current === null || !current.equals(Buffer.from(after)))
-      writes.push({ file: guest.file, content: after });
+      writes.push({ file: guest.file, content: after, seen: current });
   }
-  return { record: `${JSON.stringify(record, null, 2)}\n`, writes };
+  return { record, writes };
 }
 
-/** Before any of the user's files: killed in between, uninstall still knows what stood there. */
-export function carryOut(paths: Paths, installation: Installation): void {
-  if (readBytes(paths.installed)?.toString("utf8") !== installation.record) {
-    writeAtomically(paths.installed, installation.record);
+/**
+ * The record before any of the user's files: killed in between, uninstall still knows what stood there. `written` are
+ * the files of ours that were made meanwhile, known again by their hash.
+ */
+export function carryOut(paths: Paths, installation: Installation, written: readonly string[] = []): void {
+  const made = written.map((file) => [
+    relative(paths, file),
+    { before: null, afterHash: hash(readBytes(file) ?? "") },
+  ]);
+  const record = `${JSON.stringify({ ...installation.record, ...Object.fromEntries(made) }, null, 2)}\n`;
+  if (readBytes(paths.installed)?.toString("utf8") !== record) writeAtomically(paths.installed, record);
+  for (const { file, content, seen } of installation.writes) {
+    const current = readBytes(file);
+    if (current?.equals(Buffer.from(content))) continue; // another init was faster
+    if (current === null ? seen !== null : !seen?.equals(current))
+      throw changedMeanwhile(relative(paths, file));
+    writeAtomically(file, content);
   }
-  for (const { file, content } of installation.writes) writeAtomically(file, content);
+}
+
+function changedMeanwhile(file: string): OverseerError {
+  return new OverseerError("changed_meanwhile", `${file} was changed by somebody else at this very moment`, {
+    hint: "try again",
+  });
+}
+
+/** Whether a file of ours is still exactly as init wrote it; null when init was killed before it could note that. */
+export function isAsWritten(paths: Paths, file: string): boolean | null {
+  const kept = readRecord(paths)[relative(paths, file)];
+  return kept ? kept.afterHash === hash(readBytes(file) ?? "") : null;
+}
+
+function relative(paths: Paths, file: string): string {
+  return file.slice(paths.root.length + 1);
 }
 
 /** An init that was killed may have left half a file beside one; what another is just writing stays. */
@@ -123,7 +151,7 @@ export function planRemoval(paths: Paths): { file: string; content: Buffer | nul
   return guests(paths).flatMap((guest) => {
     const current = readGuest(paths, guest);
     if (current === null) return [];
-    const content = originalOf(paths, guest, current, known[guest.file.slice(paths.root.length + 1)]);
+    const content = originalOf(paths, guest, current, known[relative(paths, guest.file)]);
     return content?.equals(current) ? [] : [{ file: guest.file, content }];
   });
 }
@@ -134,11 +162,6 @@ export function removeFrom(paths: Paths, removal: ReturnType<typeof planRemoval>
     else writeAtomically(file, content);
   }
   removeIfEmpty(paths.claude);
-}
-
-/** The hooks that are in place now, or what is wrong with them. */
-export function inspectInstallation(paths: Paths): string[] {
-  return planInstallation(paths).writes.map(({ file }) => file.slice(paths.root.length + 1));
 }
 
 /** Refuses, before anything is written, what stands where a folder of ours or of Claude Code's must be. */

@@ -7,7 +7,7 @@ import type { Priority } from "../domain/task.ts";
 import { newMessageId } from "../effects/ids.ts";
 import { isAlive, processMark } from "../effects/processes.ts";
 import type { MailFilter, NewMessage, Session } from "../store/contract.ts";
-import { type Caller, cleaner, journal, type Project, recordEvents } from "./project.ts";
+import { type Caller, cleaner, type Project, tell } from "./project.ts";
 
 export interface Draft {
   from: string;
@@ -45,14 +45,13 @@ async function tellSent(project: Project, messages: readonly NewMessage[]): Prom
     agent: message.from,
     data,
   });
-  await project.ledger.appendEvents(
-    messages.map((message) => {
-      const { id, to, subject, type, priority } = message;
-      return event(message, { id, to, subject, type, priority });
-    }),
-  );
-  journal(
+  const events = messages.map((message) => {
+    const { id, to, subject, type, priority } = message;
+    return event(message, { id, to, subject, type, priority });
+  });
+  await tell(
     project,
+    events,
     messages.map((message) => event(message, { message })),
   );
 }
@@ -129,7 +128,7 @@ export async function checkMail(project: Project, request: CheckRequest): Promis
 
 const LOOK_AGAIN_MS = 200;
 
-/** Returns when there is unread mail; `nothing_yet` after the time-out. Looking changes nothing. */
+/** Returns when there is unread mail, also what a dead process had claimed; `nothing_yet` after the time-out. */
 export async function waitForMail(project: Project, recipient: string, timeoutMs: number): Promise<void> {
   const deadline = project.clock.now() + timeoutMs;
   for (;;) {
@@ -154,29 +153,38 @@ export async function takeBack(project: Project, recipient: string): Promise<str
   }
   const at = project.clock.now();
   if (released.length > 0) {
-    await recordEvents(project, [{ at, type: "mail.released", agent: recipient, data: { ids: released } }]);
+    await tell(project, [{ at, type: "mail.released", agent: recipient, data: { ids: released } }]);
   }
   return released;
 }
 
 async function tellRead(project: Project, recipient: string, ids: readonly string[]): Promise<void> {
-  await recordEvents(project, [
-    { at: project.clock.now(), type: "mail.read", agent: recipient, data: { ids } },
-  ]);
+  await tell(project, [{ at: project.clock.now(), type: "mail.read", agent: recipient, data: { ids } }]);
 }
 
-/** The newest that match, oldest first; looking marks nothing. */
-export function listMail(project: Project, filter: MailFilter): Promise<Message[]> {
-  return project.mail.listMessages(filter);
+/** The newest that match, oldest first; looking marks nothing. A worker sees what it sent and what it got. */
+export function listMail(project: Project, caller: Caller, filter: MailFilter): Promise<Message[]> {
+  return project.mail.listMessages(caller.kind === "worker" ? { ...filter, party: caller.name } : filter);
 }
 
-/** One message whole. Its recipient has read it then; a person or the orchestrator may look at anybody's. */
-export async function readMail(project: Project, caller: Caller, id: string): Promise<Message> {
+/**
+ * One message whole. Its recipient has read it once it was shown; a person or the orchestrator may look at anybody's.
+ */
+export async function readMail(
+  project: Project,
+  caller: Caller,
+  id: string,
+  show: (message: Message) => Promise<void>,
+): Promise<void> {
   const message = await findMail(project, caller, id);
-  if (message.to !== caller.name || message.read) return message;
-  await project.mail.markRead([id], project.clock.now());
-  await tellRead(project, caller.name, [id]);
-  return { ...message, read: true };
+  await show(message);
+  await markOwnRead(project, caller, message);
+}
+
+async function markOwnRead(project: Project, caller: Caller, message: Message): Promise<void> {
+  if (message.to !== caller.name || message.read) return;
+  await project.mail.markRead([message.id], project.clock.now());
+  await tellRead(project, caller.name, [message.id]);
 }
 
 export async function replyToMail(
@@ -185,7 +193,7 @@ export async function replyToMail(
   id: string,
   answer: { body: string; type: MessageType; priority: Priority | undefined },
 ): Promise<Message> {
-  const message = await readMail(project, caller, id);
+  const message = await findMail(project, caller, id);
   const [sent] = await sendMail(project, {
     from: caller.name,
     to: [message.from === caller.name ? message.to : message.from],
@@ -196,6 +204,7 @@ export async function replyToMail(
     threadId: message.threadId,
   });
   if (!sent) throw new Error("the answer was not sent");
+  await markOwnRead(project, caller, message);
   return sent;
 }
 

@@ -2,7 +2,7 @@ import type { NewEvent } from "../domain/event.ts";
 import { redactTokens } from "../domain/redact.ts";
 import type { Clock } from "../effects/clock.ts";
 import type { Git } from "../effects/git.ts";
-import { appendEvent } from "../effects/logs.ts";
+import { appendEvent, logError } from "../effects/logs.ts";
 import type { Paths } from "../effects/paths.ts";
 import type { Ledger, MailStore, Session } from "../store/contract.ts";
 import type { LoadedConfig } from "./config.ts";
@@ -27,10 +27,17 @@ export type Caller =
   | { kind: "orchestrator"; name: "orchestrator" }
   | { kind: "human"; name: "human" };
 
-/** Into the ledger and into the journal, from which `doctor --fix` restores a damaged one. */
-export async function recordEvents(project: Project, events: readonly NewEvent[]): Promise<void> {
-  await project.ledger.appendEvents(events);
-  journal(project, events);
+/**
+ * Tells what has already happened, into the journal and into the ledger. It cannot be taken back any more, so a ledger
+ * that is locked or damaged at this moment is no reason to say that it failed.
+ */
+export async function tell(project: Project, events: readonly NewEvent[], copies = events): Promise<void> {
+  journal(project, copies);
+  try {
+    await project.ledger.appendEvents(events);
+  } catch (error) {
+    logError(project.paths, project.clock.now(), "recording events", error);
+  }
 }
 
 export function journal(project: Project, events: readonly NewEvent[]): void {

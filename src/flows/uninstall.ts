@@ -3,8 +3,9 @@ import { ORCHESTRATOR } from "../domain/names.ts";
 import { isLive } from "../domain/session.ts";
 import { exists, filesBelow, listFolder, readBytes, remove, removeIfEmpty } from "../effects/files.ts";
 import type { Paths } from "../effects/paths.ts";
+import { canonicalBranch } from "./canonical-branch.ts";
 import { homeFiles } from "./init.ts";
-import { clearLeftovers, planRemoval, removeFrom } from "./installation.ts";
+import { clearLeftovers, isAsWritten, planRemoval, removeFrom } from "./installation.ts";
 import type { Project } from "./project.ts";
 
 export interface UninstallResult {
@@ -17,12 +18,8 @@ export interface UninstallResult {
 export async function uninstallProject(project: Project, close: () => void): Promise<UninstallResult> {
   const { paths } = project;
   await refuseWithWorkers(project);
-  const { config } = await project.config();
   const removal = planRemoval(paths);
-  const own = homeFiles(paths, config.project.canonicalBranch);
-  const kept = own
-    .filter(([file, content]) => exists(file) && readBytes(file)?.toString("utf8") !== content)
-    .map(([file]) => file);
+  const kept = await changedFiles(project);
   const specs = filesBelow(paths.specs).map((file) => `${paths.specs}/${file}`);
   close();
   await clearLeftovers(paths);
@@ -38,10 +35,23 @@ export async function uninstallProject(project: Project, close: () => void): Pro
   return { restored: removal.map(({ file }) => relative(file)), kept: [...keep].map(relative) };
 }
 
+/** The files of `.overseer/` that the user has changed since init wrote them. */
+async function changedFiles({ paths, git }: Project): Promise<string[]> {
+  const found = [paths.ignore, paths.config, paths.manifest, paths.userHooks].filter(exists);
+  const isNoted = found.every((file) => isAsWritten(paths, file) !== null);
+  const originals = new Map(isNoted ? [] : homeFiles(paths, await canonicalBranch(git, paths.root)));
+  return found.filter(
+    (file) => !(isAsWritten(paths, file) ?? originals.get(file) === readBytes(file)?.toString("utf8")),
+  );
+}
+
 /** At or below a path of ours, or a part of a database, also one that was set aside. */
 function isOurs(paths: Paths, file: string): boolean {
   const { root: _, home: _home, claude: _claude, ...own } = paths;
-  const isDatabase = [paths.ledger, paths.mail].some((database) => file.startsWith(database));
+  const isDatabase = [paths.ledger, paths.mail].some(
+    (database) =>
+      file.startsWith(database) && /^(?:-wal|-shm)?(?:\.corrupt-.*)?$/.test(file.slice(database.length)),
+  );
   return isDatabase || Object.values(own).some((path) => file === path || file.startsWith(`${path}/`));
 }
 

@@ -60,7 +60,7 @@ async function settleClaims(door: Doorstep, claims: readonly Claimant[]): Promis
     if (claim.process === own.process && claim.claudeSessionId === own.claudeSessionId) {
       const hasArrived = await arrivals(door);
       settled.acknowledged.push(...(await door.mail.acknowledge(door.recipient, own, door.now, hasArrived)));
-    } else if (!(await isAlive(claim.process))) {
+    } else if (claim.process === own.process || !(await isAlive(claim.process))) {
       settled.released.push(...(await door.mail.release(door.recipient, claim)));
     }
   }

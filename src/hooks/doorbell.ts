@@ -50,9 +50,9 @@ async function isQuiet(root: string): Promise<boolean> {
 
 function report(root: string, doing: string, error: unknown): void {
   const paths = pathsOf(root);
-  if (readText(paths.config) === null) return; // overseer was taken out of the repository meanwhile
   try {
-    logError(paths, Date.now(), doing, error);
+    // Nothing to write to where overseer was taken out of the repository meanwhile.
+    if (readText(paths.config) !== null) logError(paths, Date.now(), doing, error);
   } catch (failure) {
     process.stderr.write(`overseer: ${doing}: ${String(error)}; not logged: ${String(failure)}\n`);
   }

@@ -217,6 +217,8 @@ export interface MailFilter {
   to?: string;
   isUnread?: boolean;
   threadId?: string;
+  /** Either of the two. */
+  party?: string;
   limit: number;
 }
 

@@ -14,9 +14,9 @@ export async function primeFacts(
   const { name, session } = whom;
   const isWorker = name !== ORCHESTRATOR;
   const task = session?.taskId ? await ledger.findTask(session.taskId) : null;
-  const events = await ledger.listEvents({ ...(isWorker ? { agent: name } : {}), limit: SHOWN * 4 });
+  const events = await ledger.listEvents({ ...(isWorker ? { agent: name } : {}), limit: SHOWN * 2 });
   const unread = await mail.listMessages({ to: name, isUnread: true, limit: SHOWN });
-  const others = (await ledger.liveWorkers(SHOWN * 2)).filter((other) => other.name !== name);
+  const others = (await ledger.liveWorkers(SHOWN)).filter((other) => other.name !== name);
   return {
     now,
     name,
@@ -39,7 +39,12 @@ export async function primeFacts(
       task: taskId,
       since: stateAt,
     })),
-    readyTasks: isWorker ? [] : await ledger.listTasks({ status: "queued", limit: SHOWN }),
+    readyTasks: isWorker
+      ? []
+      : (await ledger.listTasks({ status: "queued", limit: SHOWN + 1 })).map(({ id, title }) => ({
+          id,
+          title,
+        })),
   };
 }
 

@@ -164,18 +164,22 @@ function claim(connection: Connection, request: ClaimRequest) {
   return injection;
 }
 
+/** In order. Of pressing mail also what its senders wrote before it, so that the order within a sender is kept. */
 function free(connection: Connection, request: ClaimRequest): Message[] {
+  const { recipient } = request;
   const rows = request.pressingOnly
     ? connection.all<MessageRow>(
-        `SELECT ${COLUMNS} FROM messages AS earlier WHERE ${IS_FREE} AND seq <= (
-           SELECT max(seq) FROM messages WHERE ${IS_FREE} AND is_pressing = 1 AND sender = earlier.sender
-         ) ORDER BY seq LIMIT ${CANDIDATES}`,
-        request.recipient,
-        request.recipient,
+        `WITH newest AS (
+           SELECT sender AS presser, max(seq) AS last FROM messages WHERE ${IS_FREE} AND is_pressing = 1 GROUP BY sender
+         )
+         SELECT ${COLUMNS} FROM messages JOIN newest ON presser = sender AND seq <= last
+         WHERE ${IS_FREE} ORDER BY seq LIMIT ${CANDIDATES}`,
+        recipient,
+        recipient,
       )
     : connection.all<MessageRow>(
         `SELECT ${COLUMNS} FROM messages WHERE ${IS_FREE} ORDER BY seq LIMIT ${CANDIDATES}`,
-        request.recipient,
+        recipient,
       );
   return rows.map(toMessage);
 }
@@ -209,6 +213,7 @@ function list(connection: Connection, filter: MailFilter): Message[] {
     ["sender = ?", filter.from],
     ["recipient = ?", filter.to],
     ["thread_id = ?", filter.threadId],
+    ["? IN (sender, recipient)", filter.party],
   ];
   const given = wanted.filter((pair): pair is [string, Bindings] => pair[1] !== undefined);
   const conditions = given.map(([condition]) => condition);

@@ -1,6 +1,13 @@
 import { OverseerError } from "../../domain/errors.ts";
+import { canMove } from "../../domain/machine.ts";
 import { ORCHESTRATOR } from "../../domain/names.ts";
-import { isLive, type SessionState, stepSession, type WaitingReason } from "../../domain/session.ts";
+import {
+  isLive,
+  SESSION_MOVES,
+  type SessionState,
+  stepSession,
+  type WaitingReason,
+} from "../../domain/session.ts";
 import type { Activity, NewSession, Recorded, Session, SessionKey, Sessions } from "../contract.ts";
 import type { Connection } from "./connection.ts";
 import { insertEvent } from "./events.ts";
@@ -52,9 +59,12 @@ export function sessionsIn(connection: Connection): Sessions {
     },
 
     async ensureOrchestrator(session) {
+      const find = () => rowOf(connection, { orchestrator: session.claudeSessionId });
+      const known = find();
+      if (known) return toSession(known);
       return connection.write(() => {
-        const known = rowOf(connection, { orchestrator: session.claudeSessionId });
-        return known ? toSession(known) : register(connection, session);
+        const meanwhile = find();
+        return meanwhile ? toSession(meanwhile) : register(connection, session);
       });
     },
 
@@ -87,6 +97,7 @@ export function sessionsIn(connection: Connection): Sessions {
     async currentSessions() {
       const rows = connection.all<SessionRow>(
         `SELECT ${COLUMNS} FROM sessions WHERE seq IN (SELECT max(seq) FROM sessions GROUP BY name)
+           OR (capability = '${ORCHESTRATOR}' AND state NOT IN ('completed', 'stopped', 'failed', 'zombie'))
          ORDER BY state IN ('completed', 'stopped', 'failed', 'zombie'), seq`,
       );
       return rows.map(toSession);
@@ -193,7 +204,11 @@ function toolsInFlight(row: SessionRow, activity: Activity): number {
 function moveState(connection: Connection, row: SessionRow, activity: Activity): void {
   const before = { state: row.state, reason: row.reason, cause: row.cause };
   const after = stepSession(before, activity.signal);
-  if (after === before) return;
+  if (
+    after === before ||
+    (after.state !== before.state && !canMove(SESSION_MOVES, before.state, after.state))
+  )
+    return;
   row.state_at = activity.at;
   row.ended_at = isLive(after.state) ? null : activity.at;
   connection.run(

@@ -9,7 +9,12 @@ import type { Project } from "./project.ts";
 export async function readPrime(project: Project, name: string): Promise<PrimeFacts> {
   const session = await project.ledger.currentSession(name);
   if (!session && name !== ORCHESTRATOR) throw await unknownAgent(project, name);
-  return await primeFacts(project.ledger, project.mail, { name, session }, project.clock.now());
+  return await primeFacts(
+    project.ledger,
+    project.mail,
+    { name, session, hasPast: true },
+    project.clock.now(),
+  );
 }
 
 export async function unknownAgent(project: Project, name: string): Promise<OverseerError> {

@@ -23,7 +23,9 @@ export async function handleSessionStart(call: HookCall): Promise<void> {
 async function prime(call: HookCall, paths: Paths, ledger: Ledger, session: Session | null): Promise<void> {
   const mail = openMail(paths.mail, FOR_A_HOOK);
   try {
-    const facts = await primeFacts(ledger, mail, { name: session?.name ?? ORCHESTRATOR, session }, call.now);
+    const hasPast = session?.name === ORCHESTRATOR || call.payload.source !== "startup";
+    const whom = { name: session?.name ?? ORCHESTRATOR, session, hasPast };
+    const facts = await primeFacts(ledger, mail, whom, call.now);
     call.print(`${renderPrime(facts, call.payload.source === "compact")}\n`);
   } finally {
     mail.close();

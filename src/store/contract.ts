@@ -84,7 +84,7 @@ export interface Sessions {
   currentSession(name: string): Promise<Session | null>;
   /** The live workers, oldest first. */
   liveWorkers(limit: number): Promise<Session[]>;
-  /** The newest incarnation of every name, live ones first, oldest first within. */
+  /** The newest incarnation of every name and every live orchestrator, live ones first, oldest first within. */
   currentSessions(): Promise<Session[]>;
 }
 

@@ -4,18 +4,29 @@ import type { Ledger, MailStore, Session, StoredEvent } from "./contract.ts";
 
 const SHOWN = 8;
 
+export interface Primed {
+  name: string;
+  session: Session | null;
+  /** False for a session that has just begun: nothing has happened to it yet. */
+  hasPast: boolean;
+}
+
 /** Reads what `prime` shows; the command and the SessionStart hook both begin here. */
 export async function primeFacts(
   ledger: Ledger,
   mail: MailStore,
-  whom: { name: string; session: Session | null },
+  whom: Primed,
   now: number,
 ): Promise<PrimeFacts> {
-  const { name, session } = whom;
+  const { name, session, hasPast } = whom;
   const isWorker = name !== ORCHESTRATOR;
   const task = session?.taskId ? await ledger.findTask(session.taskId) : null;
-  const events = await ledger.listEvents({ ...(isWorker ? { agent: name } : {}), limit: SHOWN * 2 });
-  const unread = await mail.listMessages({ to: name, isUnread: true, limit: SHOWN });
+  const events = hasPast
+    ? await ledger.listEvents({ ...(isWorker ? { agent: name } : {}), limit: SHOWN * 2 })
+    : [];
+  const { hasUnread, claims } = await mail.glance(name);
+  const isEmpty = !hasUnread && claims.length === 0;
+  const unread = isEmpty ? [] : await mail.listMessages({ to: name, isUnread: true, limit: SHOWN });
   const others = (await ledger.liveWorkers(SHOWN)).filter((other) => other.name !== name);
   return {
     now,

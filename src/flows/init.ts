@@ -6,7 +6,14 @@ import { type Paths, pathsOf } from "../effects/paths.ts";
 import { findRoot } from "../effects/root.ts";
 import { canonicalBranch } from "../flows/canonical-branch.ts";
 import { renderConfigTemplate } from "./config.ts";
-import { assertFolders, carryOut, clearLeftovers, planInstallation, readTemplate } from "./installation.ts";
+import {
+  assertFolders,
+  carryOut,
+  clearLeftovers,
+  isAsWritten,
+  planInstallation,
+  readTemplate,
+} from "./installation.ts";
 import type { Project } from "./project.ts";
 
 export interface InitResult {
@@ -35,7 +42,7 @@ export async function initProject(
   const isRecompiled = await refreshCompiled(project);
   await project.ledger.overview();
   await project.mail.unreadCounts();
-  carryOut(paths, installation, created);
+  carryOut(paths, installation, unnoted(paths, branch));
   await clearLeftovers(paths);
   const recompiled = isRecompiled && !isNew ? [paths.compiled] : [];
   const changed = [...created, ...recompiled, ...installation.writes.map(({ file }) => file)];
@@ -57,6 +64,15 @@ export function homeFiles(paths: Paths, branch: string): [file: string, content:
     [paths.manifest, readTemplate("agent-manifest.json")],
     [paths.userHooks, readTemplate("hooks.json")],
   ];
+}
+
+/** Files as init writes them that no record knows yet; several inits at once all come to the same answer. */
+function unnoted(paths: Paths, branch: string): string[] {
+  return homeFiles(paths, branch)
+    .filter(
+      ([file, content]) => isAsWritten(paths, file) === null && readBytes(file)?.toString("utf8") === content,
+    )
+    .map(([file]) => file);
 }
 
 function homeFolders(paths: Paths): string[] {

@@ -110,7 +110,8 @@ export function carryOut(paths: Paths, installation: Installation, written: read
     relative(paths, file),
     { before: null, afterHash: hash(readBytes(file) ?? "") },
   ]);
-  const record = `${JSON.stringify({ ...installation.record, ...Object.fromEntries(made) }, null, 2)}\n`;
+  const all = { ...readRecord(paths), ...installation.record, ...Object.fromEntries(made) };
+  const record = `${JSON.stringify(all, null, 2)}\n`;
   if (readBytes(paths.installed)?.toString("utf8") !== record) writeAtomically(paths.installed, record);
   for (const { file, content, seen } of installation.writes) {
     const current = readBytes(file);

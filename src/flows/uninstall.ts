@@ -50,7 +50,8 @@ function isOurs(paths: Paths, file: string): boolean {
   const { root: _, home: _home, claude: _claude, ...own } = paths;
   const isDatabase = [paths.ledger, paths.mail].some(
     (database) =>
-      file.startsWith(database) && /^(?:-wal|-shm)?(?:\.corrupt-.*)?$/.test(file.slice(database.length)),
+      file.startsWith(database) &&
+      /^(?:-wal|-shm|-journal)?(?:\.corrupt-.*)?$/.test(file.slice(database.length)),
   );
   return isDatabase || Object.values(own).some((path) => file === path || file.startsWith(`${path}/`));
 }

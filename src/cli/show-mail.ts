@@ -1,4 +1,4 @@
-import { type Injection, MAX_INJECTION_LENGTH } from "../domain/mail.ts";
+import { type Injection, MAX_INJECTION_LENGTH, type Message } from "../domain/mail.ts";
 import { assertOwnName } from "../flows/caller.ts";
 import { assertAddress, checkMail } from "../flows/mail.ts";
 import type { Caller } from "../flows/project.ts";
@@ -6,7 +6,7 @@ import type { Context } from "./context.ts";
 import type { Output } from "./output.ts";
 import { messageText, messageView } from "./views.ts";
 
-/** A model sees at most 30,000 characters of a command's output; what it would not see must stay unread. */
+/** A model sees at most 30,000 characters of a command's output; what it would not see must not be in it. */
 const MAX_SHOWN_LENGTH = 24_000;
 
 /** Prints the unread mail of the caller, or of the agent named, and marks it read. */
@@ -40,8 +40,15 @@ function print(output: Output, recipient: string, injection: Injection, isInject
     (style) => {
       if (isInjected) return text;
       if (included.length === 0) return `No unread mail for ${recipient}.`;
-      const shown = included.map((message) => messageText(message, style)).join("\n\n");
+      const shown = included.map((message) => messageText(shortened(message), style)).join("\n\n");
       return left > 0 ? `${shown}\n\n${style.yellow(`${left} more unread: overseer mail check`)}` : shown;
     },
   );
+}
+
+/** A message that is too long to be shown beside others is named, as the hooks do it. */
+function shortened(message: Message): Message {
+  if (message.body.length <= MAX_SHOWN_LENGTH) return message;
+  const body = `This message has ${message.body.length} characters. Read it with: overseer mail read ${message.id}`;
+  return { ...message, body };
 }

@@ -1,6 +1,5 @@
 import { OverseerError } from "../domain/errors.ts";
 import { assertTaskId, quote } from "../domain/names.ts";
-import type { Priority } from "../domain/task.ts";
 import { newTaskId } from "../effects/ids.ts";
 import type { ClosedTask, NewTask, Task, TaskFilter } from "../store/contract.ts";
 import { type Caller, cleaner, journal, type Project } from "./project.ts";
@@ -10,14 +9,7 @@ export type { Task };
 const MAX_TITLE = 200;
 const MAX_BODY = 64 * 1024;
 
-export interface TaskDraft {
-  title: string;
-  body: string;
-  priority: Priority;
-  files: readonly string[];
-  tags: readonly string[];
-  dependsOn: readonly string[];
-}
+export type TaskDraft = Omit<NewTask, "id" | "at" | "actor">;
 
 export async function createTask(project: Project, caller: Caller, draft: TaskDraft): Promise<Task> {
   assertDraft(draft);

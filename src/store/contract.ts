@@ -1,5 +1,5 @@
 import type { EventType, NewEvent } from "../domain/event.ts";
-import type { Injection, Message, MessageType } from "../domain/mail.ts";
+import type { Injection, Message } from "../domain/mail.ts";
 import type { SessionSignal, SessionState, WaitingReason } from "../domain/session.ts";
 import type { Priority, TaskKind, TaskStatus } from "../domain/task.ts";
 
@@ -200,17 +200,7 @@ export interface Claimant {
   claudeSessionId: string | null;
 }
 
-export interface NewMessage {
-  id: string;
-  from: string;
-  to: string;
-  subject: string;
-  body: string;
-  type: MessageType;
-  priority: Priority;
-  threadId: string;
-  createdAt: number;
-}
+export type NewMessage = Omit<Message, "read">;
 
 export interface MailFilter {
   from?: string;

@@ -1,4 +1,3 @@
-import { OverseerError } from "../domain/errors.ts";
 import { type RunResult, run } from "./run.ts";
 
 const TIMEOUT_MS = 60_000;
@@ -34,28 +33,17 @@ export function gitEnvironment(
 export interface Git {
   /** The result whatever the exit code; waits for another git's lock. */
   run(cwd: string, args: readonly string[]): Promise<RunResult>;
-  /** The trimmed output of a git that must succeed. */
-  output(cwd: string, args: readonly string[]): Promise<string>;
 }
 
 export function gitAt(bin: string, inherited: Readonly<Record<string, string | undefined>>): Git {
   const env = gitEnvironment(inherited);
-  const runGit = async (cwd: string, args: readonly string[]): Promise<RunResult> => {
-    for (let tries = 1; ; tries++) {
-      const result = await run([bin, ...args], { cwd, env, timeoutMs: TIMEOUT_MS });
-      if (result.exitCode === 0 || tries === LOCK_TRIES || !isLocked(result.stderr)) return result;
-      await Bun.sleep(LOCK_WAIT_MS);
-    }
-  };
   return {
-    run: runGit,
-    async output(cwd, args) {
-      const result = await runGit(cwd, args);
-      if (result.exitCode === 0) return result.stdout.trimEnd();
-      throw new OverseerError(
-        "command_failed",
-        `git ${args[0]} failed: ${result.stderr.trim().slice(0, 2_000)}`,
-      );
+    async run(cwd, args) {
+      for (let tries = 1; ; tries++) {
+        const result = await run([bin, ...args], { cwd, env, timeoutMs: TIMEOUT_MS });
+        if (result.exitCode === 0 || tries === LOCK_TRIES || !isLocked(result.stderr)) return result;
+        await Bun.sleep(LOCK_WAIT_MS);
+      }
     },
   };
 }

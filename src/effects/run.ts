@@ -43,17 +43,6 @@ export async function run(argv: readonly [string, ...string[]], options: RunOpti
   return { exitCode, stdout: out.text, stderr: err.text, isCut: out.isCut || err.isCut };
 }
 
-/** The output of a program that must succeed. */
-export async function output(argv: readonly [string, ...string[]], options: RunOptions): Promise<string> {
-  const result = await run(argv, options);
-  if (result.exitCode === 0) return result.stdout;
-  const said = (result.stderr.trim() || result.stdout.trim() || "it said nothing").slice(0, 2_000);
-  throw new OverseerError(
-    "command_failed",
-    `${argv.slice(0, 2).join(" ")} failed with ${result.exitCode}: ${said}`,
-  );
-}
-
 function start(argv: readonly [string, ...string[]], options: RunOptions) {
   try {
     return Bun.spawn([...argv], {

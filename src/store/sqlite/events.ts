@@ -34,26 +34,20 @@ export function eventsIn(connection: Connection): Events {
 export function insertEvent(connection: Connection, event: NewEvent): void {
   connection.run(
     "INSERT INTO events (at, type, agent, session_id, task_id, data) VALUES (?, ?, ?, ?, ?, ?)",
-    event.at,
-    event.type,
-    event.agent ?? null,
-    event.sessionId ?? null,
-    event.taskId ?? null,
-    JSON.stringify(event.data ?? {}),
+    ...columnsOf(event),
   );
 }
 
 export function hasEvent(connection: Connection, event: NewEvent): boolean {
   const same = connection.first(
     `SELECT 1 FROM events WHERE at = ? AND type = ? AND agent IS ? AND session_id IS ? AND task_id IS ? AND data = ?`,
-    event.at,
-    event.type,
-    event.agent ?? null,
-    event.sessionId ?? null,
-    event.taskId ?? null,
-    JSON.stringify(event.data ?? {}),
+    ...columnsOf(event),
   );
   return same !== null;
+}
+
+function columnsOf({ at, type, agent, sessionId, taskId, data }: NewEvent): Bindings[] {
+  return [at, type, agent ?? null, sessionId ?? null, taskId ?? null, JSON.stringify(data ?? {})];
 }
 
 // One query per type: each walks its index backwards and stops at the limit, however rare or frequent the type is.

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { mkdirSync } from "node:fs";
-import { newSessionId } from "../src/effects/ids.ts";
+import { processMark } from "../src/effects/processes.ts";
 import { hashToken } from "../src/effects/tokens.ts";
 import { overseer, type TempProject, tempProject } from "./support/cli.ts";
 
@@ -154,20 +154,34 @@ describe("without a token, whoever looks like a worker is refused", () => {
     expect(await refusal({ OVERSEER_AGENT_NAME: "ada", OVERSEER_TOKEN: "" })).toBe("worker_without_token");
   });
 
-  test("by a worker's process above it", async () => {
+  /** A worker whose recorded process is the one of this test, above every command it runs. */
+  async function launchedAs(name: string, mark: string | null): Promise<string> {
+    const own = await project.register({ name });
     await project.open(async ({ ledger, clock }) => {
-      await ledger.registerSession({
-        id: newSessionId(),
-        name: "eve",
-        capability: "builder",
-        tokenHash: hashToken("eve's"),
-        startedAt: clock.now(),
-        logFolder: "eve/now",
+      const sessionId = (await ledger.currentSession(name))?.id ?? "";
+      const launched = {
+        tmuxSession: `overseer-${name}`,
+        paneId: "%1",
         pid: process.pid,
-      });
+        mark,
+        claudeSessionId: null,
+      };
+      const event = { at: clock.now(), type: "session.launched", agent: name, sessionId } as const;
+      await ledger.recordLaunch(sessionId, launched, event);
     });
+    return own;
+  }
+
+  test("by a worker's process above it", async () => {
+    const own = await launchedAs("eve", await processMark(process.pid));
     expect(await refusal({})).toBe("worker_without_token");
-    expect(await sender({ OVERSEER_TOKEN: "eve's" })).toBe("eve");
+    expect(await sender({ OVERSEER_TOKEN: own })).toBe("eve");
+  });
+
+  test("but not by a process that only has the number of a worker's", async () => {
+    await launchedAs("eve", `${process.pid}:1`);
+    await launchedAs("kim", null);
+    expect(await sender({})).toBe("human");
   });
 
   test("and told what to do", async () => {

@@ -137,7 +137,8 @@ describe("completions", () => {
 
   test("bash offers commands, the commands of a group, and the options of a command", async () => {
     expect((await complete("")).sort()).toEqual([...new Set(COMMANDS.map(({ path }) => path[0]))].sort());
-    expect(await complete("st")).toEqual(["status"]);
+    expect(await complete("st")).toEqual(["status", "stop"]);
+    expect(await complete("stat")).toEqual(["status"]);
     for (const group of Object.keys(GROUPS)) {
       const own = COMMANDS.filter(({ path }) => path[0] === group).map(({ path }) => path[1] ?? "");
       expect((await complete(group, "")).sort()).toEqual(own.sort());

@@ -73,6 +73,10 @@ describe("status", () => {
       parent: "lea",
       depth: 1,
       unread: 1,
+      title: "Form",
+      isLost: false,
+      ahead: null,
+      behind: null,
     });
     for (const time of [startedAt, lastActivityAt])
       expect(new Date(String(time)).toISOString()).toBe(String(time));
@@ -85,15 +89,17 @@ describe("status", () => {
       name: "ada",
       parent: "lea",
       depth: 1,
-      taskId: "t-1",
+      taskId: await createTask("Form"),
       branch: "overseer/ada/t-1",
     });
-    await project.register({ name: "bob" });
+    const long = "A title that says at great length what it is about";
+    await project.register({ name: "bob", taskId: await createTask(long) });
     await log("permission", "ada", { tool_name: "Bash" });
     await project.overseer(["mail", "send", "--to", "ada", "--subject", "x"]);
     const shown = await text("status");
     expect(shown).toMatch(/^lea {2,}lead +booting/m);
-    expect(shown).toMatch(/^ {2}ada +builder +waiting: permission .* t-1 .*1 unread.*overseer\/ada\/t-1$/m);
+    expect(shown).toMatch(/^ {2}ada +builder +waiting: permission .* t-\w+ Form +1 unread$/m);
+    expect(shown).toMatch(/^bob .* t-\w+ A title that says at great length what …$/m);
     expect(shown.indexOf("lea")).toBeLessThan(shown.indexOf("  ada"));
     expect(shown).not.toMatch(/ $/m);
   });

@@ -128,6 +128,38 @@ describe("task ready and task close", () => {
     expect((await show(id)).reason).toBe("done");
   });
 
+  test("by its worker it is only announced: the task stays open until the worker's turn has ended", async () => {
+    const { id } = await create("Announced");
+    const dependant = await create("After that", "--depends", id);
+    const env = { OVERSEER_TOKEN: await project.register({ name: "ada", taskId: id }) };
+    const text = await project.overseer(["task", "close", id, "--reason", "made"], { env });
+    expect(text).toMatchObject({ exitCode: 0, stderr: "" });
+    expect(text.stdout).toMatch(/^Noted\. End your turn now/);
+    const again = await project.overseer(["task", "close", id, "--reason", "made it", "--json"], { env });
+    expect(again.data<object>()).toMatchObject({
+      task: { id, status: "queued", reason: null },
+      queued: [],
+      isAnnounced: true,
+    });
+    expect(await show(dependant.id)).toMatchObject({ status: "todo" });
+    await project.open(async ({ ledger }) => {
+      expect(await ledger.openActions("complete")).toMatchObject([
+        { subject: "ada", state: "planned", payload: { reason: "made it" } },
+      ]);
+    });
+  });
+
+  test("by its worker is refused once somebody else has closed it", async () => {
+    const { id } = await create("Gone");
+    const env = { OVERSEER_TOKEN: await project.register({ name: "ada", taskId: id }) };
+    await task(["close", id, "--reason", "not needed"]);
+    const late = await project.overseer(["task", "close", id, "--reason", "made", "--json"], { env });
+    expect(late.error()).toMatchObject({ code: "task_closed", hint: "end your turn" });
+    await project.open(async ({ ledger }) => {
+      expect(await ledger.openActions("complete")).toEqual([]);
+    });
+  });
+
   test("two that close at once close it once", async () => {
     const { id } = await create("Contested");
     const reasons = ["one", "two", "three"];

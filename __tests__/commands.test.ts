@@ -1,7 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import packageJson from "../package.json" with { type: "json" };
 import { COMMANDS, GROUPS } from "../src/cli/registry.ts";
-import { cleanEnvironment, OVERSEER, overseer, type TempProject, tempProject } from "./support/cli.ts";
+import { isLive } from "../src/domain/session.ts";
+import { registerWorker } from "../src/flows/register.ts";
+import { cleanEnvironment, OVERSEER, overseer } from "./support/cli.ts";
+import { type Fleet, startFleet } from "./support/fleet.ts";
 import { tempFolder, tempRepo } from "./support/temp.ts";
 
 const ESCAPE = "\u001b";
@@ -13,24 +16,47 @@ interface Example {
   says: RegExp;
   /** The keys of the data, in any order. */
   data: readonly string[];
+  /** What must be so before each use. */
+  before?: () => Promise<unknown>;
 }
 
-let project: TempProject;
+let fleet: Fleet;
 let taskId: string;
 let messageId: string;
 let examples: Record<string, Example>;
 
+/** Nobody runs under ada's name, so that her mail waits for the test; bob and kim are real. */
 beforeAll(async () => {
-  project = await tempProject();
-  await project.register({ name: "ada" });
+  fleet = await startFleet({
+    tell(model) {
+      const story = model.whenPrompt("You are bob").uses("Bash", { command: "echo hello > hello.txt" });
+      story.says("All is well.").mayGoOn();
+      model.whenPrompt(/./).says("Done.").mayGoOn();
+    },
+  });
+  await fleet.open((project) => registerWorker(project, { name: "ada", capability: "builder" }));
   taskId = (await create("Add a login form")).id;
   messageId = (await send("first")).id;
+  for (const name of ["bob", "kim"]) await fleet.sling(name, `Say hello, ${name}`);
+  for (const name of ["bob", "kim"]) await fleet.untilState(name, "idle");
   examples = await makeExamples();
 });
-afterAll(() => project.remove());
+afterAll(() => fleet[Symbol.asyncDispose]());
+
+async function ensureKim(isRunning: boolean): Promise<void> {
+  const { state } = await fleet.session("kim");
+  if (isLive(state) === isRunning) return;
+  (await fleet.overseer([isRunning ? "resume" : "stop", "kim", "--json"])).data();
+}
+
+/** A worker that has ended and left nothing to merge. */
+async function makeZoe(): Promise<void> {
+  await fleet.sling("zoe", "Look around");
+  (await fleet.overseer(["stop", "zoe", "--json"])).data();
+}
 
 async function create(title: string): Promise<{ id: string }> {
-  const { task } = (await project.overseer(["task", "create", title, "--json"])).data<{
+  const { task } = (await fleet.overseer(["task", "create", title, "--json"])).data<{
     task: { id: string };
   }>();
   return task;
@@ -38,7 +64,7 @@ async function create(title: string): Promise<{ id: string }> {
 
 async function send(subject: string): Promise<{ id: string }> {
   const args = ["mail", "send", "--to", "ada,human", "--subject", subject, "--body", "text", "--json"];
-  const [message] = (await project.overseer(args)).data<{ messages: { id: string }[] }>().messages;
+  const [message] = (await fleet.overseer(args)).data<{ messages: { id: string }[] }>().messages;
   return message ?? { id: "none" };
 }
 
@@ -47,15 +73,74 @@ async function makeExamples(): Promise<Record<string, Example>> {
   const other = (await create("Something to close")).id;
   const third = (await create("Something else to close")).id;
   let close = other;
+  let sling = "eve";
   return {
     init: {
       args: ["init"],
       says: /set up in .* already/,
       data: ["root", "canonicalBranch", "isNew", "changed"],
     },
+    sling: {
+      get args() {
+        const name = sling;
+        sling = "max";
+        return ["sling", "Add a sign", "--capability", "builder", "--name", name];
+      },
+      says: /^eve is at work on (t-\w+) \(overseer\/eve\/\1\)\noverseer peek eve/,
+      data: ["agent"],
+    },
+    wait: {
+      args: ["wait", "bob", "--for", "idle", "--timeout", "60s"],
+      says: /^bob is idle \(.+\)$/m,
+      data: ["agents"],
+    },
+    peek: { args: ["peek", "bob"], says: /All is well\./, data: ["name", "text"] },
+    attach: { args: ["attach", "bob"], says: /not a terminal/, data: ["name", "command"] },
+    diff: {
+      args: ["diff", "bob"],
+      says: /^\+\+\+ b\/hello\.txt\n.*\n\+hello$/m,
+      data: ["name", "branch", "base", "files", "diff"],
+    },
+    logs: { args: ["logs", "bob"], says: /Bash/, data: ["name", "lines"] },
+    inspect: {
+      args: ["inspect", "bob"],
+      says: /^bob, a builder\nstate +idle for /,
+      data: [
+        ...["agent", "task", "mergeEntries", "spawn", "events", "incarnations", "isRunning", "hasPane"],
+        ...["uncommitted", "ahead", "behind", "sessionsCompleted", "children", "files"],
+      ],
+    },
+    stop: {
+      args: ["stop", "kim"],
+      says: /^Stopped kim; worktrees and branches stay\.\ngo on: overseer resume kim$/m,
+      data: ["stopped", "stillWorking"],
+      before: () => ensureKim(true),
+    },
+    resume: {
+      args: ["resume", "kim"],
+      says: /^kim goes on with t-\w+$/m,
+      data: ["agents", "finished", "failed"],
+      before: () => ensureKim(false),
+    },
+    "worktree list": {
+      args: ["worktree", "list"],
+      says: /^bob +idle +overseer\/bob\/t-\w+ +1 uncommitted, nothing to merge$/m,
+      data: ["worktrees"],
+    },
+    "worktree clean": {
+      args: ["worktree", "clean", "zoe"],
+      says: /^Removed zoe \(overseer\/zoe\/t-\w+\)$/m,
+      data: ["removed", "refused"],
+      before: makeZoe,
+    },
+    finish: {
+      args: ["finish", "bob"],
+      says: /^There is nothing to finish for bob\.$/m,
+      data: ["name", "finished"],
+    },
     status: {
       args: ["status"],
-      says: /ada +builder +booting/,
+      says: /^bob +builder +idle .* t-\w+ Say hello, bob/m,
       data: [
         "project",
         "agents",
@@ -84,7 +169,7 @@ async function makeExamples(): Promise<Record<string, Example>> {
         return ["task", "close", id, "--reason", "done by hand"];
       },
       says: /is done/,
-      data: ["task", "queued"],
+      data: ["task", "queued", "isAnnounced"],
     },
     "mail send": {
       args: ["mail", "send", "--to", "ada", "--subject", "Hello", "--body", "there"],
@@ -100,7 +185,7 @@ async function makeExamples(): Promise<Record<string, Example>> {
       says: /^msg-\w+ sent to ada$/m,
       data: ["message"],
     },
-    events: { args: ["events"], says: /session\.registered ada/, data: ["events"] },
+    events: { args: ["events", "--agent", "ada"], says: /session\.registered ada/, data: ["events"] },
     prime: {
       args: ["prime", "--agent", "ada"],
       says: /You are ada, a builder/,
@@ -145,25 +230,21 @@ test("every command of the registry has an example here, and no other has", () =
 });
 
 describe("a command that succeeds", () => {
-  // Without claude or tmux `doctor` ends with 1, which is its own test; here both are stand-ins.
-  const programs = tempFolder();
-  for (const name of ["claude", "tmux"]) programs.write(name, "#!/bin/sh\necho 1.0\n", 0o755);
-  const env = { PATH: `${programs.path}:${process.env.PATH}` };
-  afterAll(() => programs.remove());
-
-  for (const path of paths.filter((known) => known !== "uninstall")) {
+  for (const path of paths.filter((known) => !["uninstall", "attach"].includes(known))) {
     test(`${path} answers in words on stdout, and in one JSON envelope`, async () => {
       const example = examples[path];
       if (!example) throw new Error(`no example of ${path}`);
       const { stdin = "", says } = example;
-      const text = await project.overseer(example.args, { stdin, env });
+      await example.before?.();
+      const text = await fleet.overseer(example.args, { stdin });
       expect(text).toMatchObject({ exitCode: 0, stderr: "" });
       expect(text.stdout).toMatch(says);
       expect(text.stdout).not.toContain(ESCAPE);
       expect(text.stdout).toEndWith("\n");
       if (path.startsWith("mail ")) await send("first");
 
-      const json = await project.overseer([...example.args, "--json"], { stdin, env });
+      await example.before?.();
+      const json = await fleet.overseer([...example.args, "--json"], { stdin });
       expect(json).toMatchObject({ exitCode: 0, stderr: "" });
       expect(json.stdout).toEndWith("}\n");
       const { data, ...rest } = JSON.parse(json.stdout);
@@ -171,6 +252,17 @@ describe("a command that succeeds", () => {
       expect(Object.keys(data).sort()).toEqual([...example.data].sort());
     });
   }
+
+  test("attach needs a terminal, and names the command for one, also in its JSON envelope", async () => {
+    const command = ["tmux", "-L", fleet.socket];
+    const text = await fleet.overseer(["attach", "bob"]);
+    expect(text).toMatchObject({ exitCode: 64, stdout: "" });
+    expect(text.stderr).toMatch(examples.attach?.says ?? /no example/);
+    expect(text.stderr).toContain(`next: in a terminal: ${command.join(" ")}`);
+    const json = JSON.parse((await fleet.overseer(["attach", "bob", "--json"])).stdout);
+    expect(json).toEqual({ ok: true, command: "attach", data: { name: "bob", command: expect.any(Array) } });
+    expect(json.data.command.slice(0, 3)).toEqual(command);
+  });
 
   test("uninstall answers in words on stdout, and in one JSON envelope", async () => {
     using repo = tempRepo();
@@ -192,30 +284,33 @@ describe("help", () => {
   for (const spec of COMMANDS) {
     const path = spec.path.join(" ");
     test(`overseer ${path} --help explains its arguments and options`, async () => {
-      const { exitCode, stdout, stderr } = await project.overseer([...spec.path, "--help"]);
+      const { exitCode, stdout, stderr } = await fleet.overseer([...spec.path, "--help"]);
       expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: "" });
       expect(stdout).toStartWith(`Usage: overseer ${path} [options]`);
       expect(stdout).toContain(spec.summary);
       for (const { flags } of spec.options ?? []) expect(stdout).toContain(flags);
-      for (const { name } of spec.arguments ?? []) expect(stdout).toContain(`<${name}>`);
+      for (const { name, isOptional, isList } of spec.arguments ?? []) {
+        const word = isList ? `${name}...` : name;
+        expect(stdout).toContain(isOptional ? `[${word}]` : `<${word}>`);
+      }
       expect(stdout).toContain("--json");
     });
   }
 
   for (const group of Object.keys(GROUPS)) {
     test(`overseer ${group} --help lists its commands, and without a command it does so as a mistake`, async () => {
-      const help = await project.overseer([group, "--help"]);
+      const help = await fleet.overseer([group, "--help"]);
       expect(help).toMatchObject({ exitCode: 0, stderr: "" });
       for (const { path } of COMMANDS.filter((spec) => spec.path[0] === group)) {
         expect(help.stdout).toMatch(new RegExp(`^  ${path[1]} `, "m"));
       }
-      expect(await project.overseer([group])).toMatchObject({ exitCode: 64, stdout: help.stdout });
+      expect(await fleet.overseer([group])).toMatchObject({ exitCode: 64, stdout: help.stdout });
     });
   }
 
   test("overseer alone shows what there is and ends as a usage error does; --help is the same without the error", async () => {
-    const alone = await project.overseer([]);
-    const help = await project.overseer(["--help"]);
+    const alone = await fleet.overseer([]);
+    const help = await fleet.overseer(["--help"]);
     expect(alone).toMatchObject({ exitCode: 64, stdout: help.stdout });
     expect(help).toMatchObject({ exitCode: 0, stderr: "" });
     for (const [first] of COMMANDS.map(({ path }) => path))
@@ -224,7 +319,7 @@ describe("help", () => {
 
   test("--version prints the version of the package", async () => {
     for (const flag of ["--version", "-V"]) {
-      expect(await project.overseer([flag])).toMatchObject({
+      expect(await fleet.overseer([flag])).toMatchObject({
         exitCode: 0,
         stdout: `${packageJson.version}\n`,
       });
@@ -346,13 +441,13 @@ describe("a command that fails", () => {
   for (const [what, failure] of Object.entries(failures)) {
     test(`${what} is told on stderr with what to do next, or in an envelope, and ends with ${failure.exitCode}`, async () => {
       const { args, exitCode, code, command, says, hint, env = {} } = failure;
-      const text = await project.overseer(args, { env });
+      const text = await fleet.overseer(args, { env });
       expect(text).toMatchObject({ exitCode, stdout: "" });
       expect(text.stderr).toMatch(/^overseer: /);
       expect(text.stderr).toMatch(says);
       expect(text.stderr).not.toContain(ESCAPE);
 
-      const json = await project.overseer([...args, "--json"], { env });
+      const json = await fleet.overseer([...args, "--json"], { env });
       expect(json).toMatchObject({ exitCode, stderr: "" });
       const { error, ...rest } = JSON.parse(json.stdout);
       expect(rest).toEqual({ ok: false, command });

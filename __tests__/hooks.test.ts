@@ -97,7 +97,7 @@ const EVENTS: Record<HookEvent, Expected> = {
     type: "session.turn_failed",
     state: "waiting",
     reason: "rate_limit",
-    data: { error: "rate_limit: 429" },
+    data: { error: "rate_limit: 429", message: null },
     line: 'turn_failed error="rate_limit: 429"',
     isError: true,
   },

@@ -97,6 +97,17 @@ describe("a session", () => {
     }
   });
 
+  test("that was stopped or taken for dead may have completed its task, or be a spawn that is undone; other ends are final", () => {
+    const ended = SESSION_STATES.filter((state) => !isLive(state));
+    const targets = Object.fromEntries(ended.map((state) => [state, SESSION_MOVES[state]]));
+    expect(targets).toEqual({
+      completed: [],
+      stopped: ["working", "completed", "failed"],
+      failed: [],
+      zombie: ["working", "completed", "failed"],
+    });
+  });
+
   test("is live until one of its four ends", () => {
     expect(SESSION_STATES.filter(isLive)).toEqual([...LIVE]);
   });
@@ -307,7 +318,7 @@ describe("a hook event", () => {
   function expectSound(payload: HookPayload): void {
     for (const event of HOOK_EVENTS) {
       for (const isRedacting of [true, false]) {
-        const meaning = interpret(event, payload, isRedacting);
+        const meaning = interpret(event, payload, isRedacting, 0);
         const json = JSON.stringify(meaning.data);
         expect(json.length).toBeLessThanOrEqual(MAX_DATA);
         expect(JSON.parse(json)).toBeObject();

@@ -1,12 +1,14 @@
-/** `npm run bench [hooks] [mail] [reads] [--rounds N]`: prints ratios against a floor of the same run; judges nothing. */
+/** `npm run bench [hooks] [mail] [reads] [sling] [--rounds N]`: prints ratios against a floor of the same run; judges nothing. */
 import { benchHooks } from "./hooks.ts";
 import { benchMail } from "./mail.ts";
 import { benchReads } from "./reads.ts";
+import { benchSling } from "./sling.ts";
 
 const benches: Readonly<Record<string, (rounds: number) => Promise<void>>> = {
   hooks: benchHooks,
   mail: benchMail,
   reads: benchReads,
+  sling: benchSling,
 };
 
 const words = process.argv.slice(2);

@@ -1,100 +1,100 @@
-/**
- * `npm run demo`: what overseer does so far, with real files, real databases and the real hooks. The agents are plain
- * processes that fire the hooks as Claude Code does; no account and no model is needed.
- */
-import { chapter, quote, Stage, say } from "./stage.ts";
+/** `npm run demo`: a lead and three builders, each a real Claude Code in tmux; only the model reads from a script. */
+import type { Model } from "../__tests__/support/model-server.ts";
+import { chapter, Stage, say } from "./stage.ts";
 
-const stage = new Stage();
+const PARTS = [
+  {
+    name: "prices",
+    file: "prices.js",
+    title: "Write the price list",
+    code: "export const PRICES = { tea: 3, cake: 4 };",
+  },
+  { name: "basket", file: "basket.js", title: "Write the basket", code: "export const basket = new Map();" },
+  {
+    name: "receipt",
+    file: "receipt.js",
+    title: "Write the receipt",
+    code: 'export const total = (sum) => "total: " + sum;',
+  },
+] as const;
+const NAMES = PARTS.map(({ name }) => name);
+const CLOSE = (reason: string) =>
+  `BRANCH=$(git branch --show-current); overseer task close "\${BRANCH##*/}" --reason "${reason}"`;
+
+/** What the model says to whom. Everything else is the real thing. */
+function script(model: Model, root: string): void {
+  const slings = PARTS.map(
+    ({ name, file, title }) =>
+      `overseer sling "${title} in ${file}" --capability builder --name ${name} --files ${file} --no-wait`,
+  );
+  model
+    .whenPrompt("You are lena, a lead")
+    .uses("Bash", { command: slings.join(" && "), description: "Sling three builders" })
+    .uses("Bash", { command: `overseer wait ${NAMES.join(" ")} --timeout 90s`, timeout: 100_000 })
+    .uses("Bash", { command: NAMES.map((name) => `overseer diff ${name} --stat`).join("; ") })
+    .uses("Bash", {
+      command: CLOSE("The shop has prices, a basket and a receipt; three branches wait for the merge."),
+    })
+    .says("All three parts are done.")
+    .mayGoOn("Their results agree with what I saw."); // mail at the end of a turn begins another one
+  for (const { name, file, code } of PARTS) {
+    model
+      .whenPrompt(`You are ${name}, a builder`)
+      .uses("Write", { file_path: `${root}/.overseer/worktrees/${name}/${file}`, content: `${code}\n` })
+      .holds("the audience has seen them work")
+      .uses("Bash", {
+        command: `git add ${file} && git commit -qm "Add ${file}" && ${CLOSE(`${file} is there, and loads.`)}`,
+      })
+      .says("Done.");
+  }
+}
+
+const began = performance.now();
+const stage = new Stage(script);
 try {
   chapter("1. A repository, and overseer in it");
-  quote(stage.overseer(["init"]));
+  await stage.found({ "README.md": "# A shop\n" });
+  await stage.type("init");
 
-  chapter("2. Two pieces of work, the second waiting for the first");
-  const login = stage.overseer([
-    "task",
-    "create",
-    "Add a login form",
-    "--files",
-    "src/login",
-    "--priority",
-    "high",
-  ]);
-  const loginId = login.split(" ")[0] ?? "";
-  const review = stage.overseer(["task", "create", "Review the login form", "--depends", loginId]);
-  quote(login + review);
-
-  chapter("3. Ada, a builder, begins: her first hook tells her who she is and what to do");
-  const ada = stage.enter(
-    "ada",
-    "worker",
-    await stage.register({ name: "ada", capability: "builder", taskId: loginId, fileScope: ["src/login"] }),
-  );
-  quote(await ada.hook("SessionStart", { source: "startup" }));
-  await ada.hook("UserPromptSubmit", { prompt: "Begin." });
-
-  chapter("4. Ada has a question and asks the orchestrator; then her turn ends");
-  const ask = [
-    "mail",
-    "send",
-    "--to",
-    "orchestrator",
-    "--subject",
-    "Which fields?",
-    "--body",
-    "E-mail or user name?",
-  ];
-  quote(stage.overseer([...ask, "--type", "question"], ada));
-  await ada.hook("Stop", { last_assistant_message: "I have asked which fields are wanted." });
-  quote(stage.overseer(["status"]));
-
-  chapter("5. The orchestrator's next prompt shows the question by itself, and it answers");
-  const orchestrator = stage.enter("orchestrator", "orchestrator");
-  await orchestrator.hook("SessionStart", { source: "startup" });
-  const question = await orchestrator.hook("UserPromptSubmit", { prompt: "How is it going?" });
-  quote(question);
-  await ada.hook("UserPromptSubmit", { prompt: "Begin with the layout meanwhile." });
-  const messageId = /id="(msg-[^"]+)"/.exec(question)?.[1] ?? "";
-  quote(
-    stage.overseer(["mail", "reply", messageId, "--body", "E-mail.", "--priority", "high"], "orchestrator"),
+  chapter("2. One order to a lead. It runs in tmux, in a worktree and on a branch of its own");
+  await stage.type(
+    "sling",
+    "Build a small shop: prices, basket, receipt",
+    "--capability",
+    "lead",
+    "--name",
+    "lena",
   );
 
-  chapter("6. Ada is busy; the answer has high priority, so she sees it right after her next tool call");
-  const call = { tool_name: "Bash", tool_input: { command: "npm test" }, tool_use_id: "toolu_1" };
-  await ada.hook("PreToolUse", call);
-  quote(await ada.hook("PostToolUse", { ...call, tool_response: { stdout: "12 passed" }, duration_ms: 840 }));
+  chapter("3. The lead cuts the work and slings three builders from inside its own session");
+  await stage.until(
+    "three builders have begun",
+    (agents) => agents.filter(({ state }) => state === "working").length === 4,
+  );
+  await stage.until("each has written its file", () =>
+    PARTS.every(({ name }) => stage.model.requests.filter(({ story }) => story?.includes(name)).length > 1),
+  );
+  await stage.type("status");
 
-  chapter("7. Bob is killed the moment his mail was printed. Printed is not read: he gets it again");
-  const bobEnv = await stage.register({ name: "bob", capability: "reviewer" });
-  stage.overseer([
-    "mail",
-    "send",
-    "--to",
-    "bob",
-    "--subject",
-    "Review",
-    "--body",
-    "Please look at src/login.",
-  ]);
-  const bob = stage.enter("bob", "worker", bobEnv);
-  await bob.hook("SessionStart", { source: "startup" });
-  quote(await bob.hook("UserPromptSubmit", { prompt: "Begin." }));
-  bob.kill();
-  say("kill -9. A new process resumes him:");
-  const bobAgain = stage.enter("bob", "worker", bobEnv);
-  await bobAgain.hook("SessionStart", { source: "resume" });
-  quote(await bobAgain.hook("UserPromptSubmit", { prompt: "Go on." }));
-  await bobAgain.hook("Stop");
+  chapter("4. Look over a shoulder, without disturbing");
+  await stage.type("diff", "basket", "--stat");
+  await stage.type("logs", "basket", "--lines", "4");
 
-  chapter("8. Ada finishes; what waited for her is ready");
-  quote(stage.overseer(["task", "close", loginId, "--reason", "The form is there, with tests."], ada));
-  await ada.hook("Stop", { last_assistant_message: "Done." });
-  quote(stage.overseer(["status"]));
+  chapter("5. They commit, close their tasks and are gone; the lead has waited for them, and finishes too");
+  stage.model.release("the audience has seen them work");
+  await stage.type("wait", "lena", ...NAMES, "--timeout", "60s");
+  await stage.type("status");
 
-  chapter("9. Nothing is forgotten");
-  quote(stage.overseer(["events", "--type", "mail"]));
+  chapter("6. The lead's result is in your mail");
+  await stage.type("mail", "check");
+
+  chapter("7. Nothing of yours has moved: the work waits on its branches");
+  await stage.type("worktree", "list");
+  stage.model.verify();
   say(
-    `\nEverything is in ${stage.root}/.overseer, for a look; remove ${stage.root.replace(/\/shop$/, "")} when you are done.`,
+    `\nThat took ${((performance.now() - began) / 1000).toFixed(0)} seconds. Everything is kept for a look: cd ${stage.root}`,
   );
+  say(`What the agents were told and did is in .overseer/logs; remove ${stage.folder} when you are done.`);
 } finally {
-  stage.end();
+  await stage.end();
 }

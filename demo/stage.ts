@@ -1,136 +1,91 @@
-/** What the demo needs to be told: a throwaway repository, processes that play agents, and a voice. */
-import { mkdtempSync, realpathSync } from "node:fs";
+/** What the demo needs to be told: a throwaway repository, the real claude, a model that reads from a script, a voice. */
+import { mkdirSync, mkdtempSync, realpathSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { Context } from "../src/cli/context.ts";
-import { Output } from "../src/cli/output.ts";
+import { dirname, join } from "node:path";
+import { claudeBinary, claudeEnvironment, claudeHome } from "../__tests__/support/claude.ts";
+import { type Model, startModel } from "../__tests__/support/model-server.ts";
+import { until } from "../__tests__/support/until.ts";
 import { packageFile } from "../src/effects/package.ts";
-import { type Registration, registerWorker } from "../src/flows/register.ts";
+import { endTmuxServer } from "../src/effects/tmux.ts";
 
 const isColourful = process.stdout.isTTY === true && !process.env.NO_COLOR;
 const paint = (code: number) => (text: string) => (isColourful ? `\u001b[${code}m${text}\u001b[0m` : text);
 const bold = paint(1);
 const dim = paint(2);
+const cyan = paint(36);
 
 export function chapter(title: string): void {
   console.log(`\n${bold(title)}`);
 }
 
 export function say(text: string): void {
-  console.log(`  ${text}`);
+  console.log(text.replaceAll(/^/gm, "  "));
 }
 
-export function quote(text: string): void {
-  const lines = text.trimEnd().split("\n");
-  console.log(lines.map((line) => dim(`    | ${line}`)).join("\n"));
+export interface Agent {
+  name: string;
+  state: string;
 }
 
 export class Stage {
-  readonly root: string;
+  readonly folder = realpathSync(mkdtempSync(join(tmpdir(), "overseer-demo-")));
+  readonly root = join(this.folder, "shop");
+  readonly model: Model;
   readonly #env: Record<string, string>;
-  readonly #actors: Actor[] = [];
 
-  constructor() {
-    const folder = realpathSync(mkdtempSync(join(tmpdir(), "overseer-demo-")));
-    this.root = join(folder, "shop");
-    const who = { NAME: "Demo", EMAIL: "demo@localhost" };
-    this.#env = {
-      PATH: process.env.PATH ?? "",
-      HOME: join(folder, "home"),
-      GIT_CONFIG_GLOBAL: "/dev/null",
-      GIT_AUTHOR_NAME: who.NAME,
-      GIT_AUTHOR_EMAIL: who.EMAIL,
-      GIT_COMMITTER_NAME: who.NAME,
-      GIT_COMMITTER_EMAIL: who.EMAIL,
-    };
-    this.#run(["git", "init", "-q", "-b", "main", this.root], folder);
-    this.#run(["git", "commit", "-q", "--allow-empty", "-m", "Begin"]);
+  constructor(tell: (model: Model, root: string) => void) {
+    this.model = startModel((model) => tell(model, this.root));
+    mkdirSync(join(this.folder, "home"));
+    const home = claudeHome(join(this.folder, "home"), { trusted: [this.root] });
+    const path = `${packageFile("bin")}:${dirname(claudeBinary)}:${process.env.PATH}`;
+    this.#env = claudeEnvironment({ home, model: this.model, env: { PATH: path } });
   }
 
-  /** `overseer ...` typed by the person, or by the agent that is given. */
-  overseer(args: string[], as?: Actor | "orchestrator"): string {
-    const env = as === "orchestrator" ? { CLAUDECODE: "1" } : (as?.env ?? {});
-    return this.#run([packageFile("bin", "overseer"), ...args], this.root, env);
+  /** A repository with one commit. */
+  async found(files: Readonly<Record<string, string>>): Promise<void> {
+    await this.#run(["git", "init", "--quiet", "--initial-branch=main", this.root], this.folder);
+    await this.#run(["git", "config", "user.name", "Demo"]);
+    await this.#run(["git", "config", "user.email", "demo@localhost"]);
+    for (const [name, text] of Object.entries(files)) writeFileSync(join(this.root, name), text);
+    await this.#run(["git", "add", "--all"]);
+    await this.#run(["git", "commit", "--quiet", "--message", "Begin"]);
   }
 
-  async register(registration: Registration): Promise<Record<string, string>> {
-    const silent = {
-      stdout() {},
-      stderr() {},
-      async flushed() {},
-      isTerminal: false,
-      isErrorTerminal: false,
-    };
-    const context = new Context(await Output.open(silent, "demo", false, false), this.#env, this.root);
-    const { token } = await registerWorker(context.project, registration);
-    context.close();
-    return { OVERSEER_TOKEN: token, OVERSEER_AGENT_NAME: registration.name, OVERSEER_ROOT: this.root };
+  /** Types `overseer ...` and shows what it says. */
+  async type(...args: string[]): Promise<void> {
+    const words = args.map((arg) => (/^[\w./,@-]+$/.test(arg) ? arg : JSON.stringify(arg)));
+    console.log(`  ${cyan(`$ overseer ${words.join(" ")}`)}`);
+    const said = await this.overseer(...args);
+    console.log(said.trimEnd().replaceAll(/^/gm, dim("  | ")));
   }
 
-  enter(name: string, role: "worker" | "orchestrator", env: Record<string, string> = {}): Actor {
-    const actor = new Actor(name, role, this.root, { ...this.#env, ...env });
-    this.#actors.push(actor);
-    return actor;
+  async overseer(...args: string[]): Promise<string> {
+    return await this.#run([packageFile("bin", "overseer"), ...args]);
   }
 
-  end(): void {
-    for (const actor of this.#actors) actor.kill();
+  /** Waits until the agents are as the demo wants to show them. */
+  async until(what: string, isSo: (agents: readonly Agent[]) => boolean): Promise<void> {
+    await until(what, async () => isSo(JSON.parse(await this.overseer("status", "--json")).data.agents), {
+      timeoutMs: 60_000,
+      everyMs: 100,
+    });
   }
 
-  #run(argv: string[], cwd = this.root, env: Record<string, string> = {}): string {
-    const { exitCode, stdout, stderr } = Bun.spawnSync(argv, { cwd, env: { ...this.#env, ...env } });
-    if (exitCode !== 0) throw new Error(`${argv.join(" ")} failed: ${stderr.toString()}`);
-    return stdout.toString();
-  }
-}
-
-/** One process that plays a Claude Code session. */
-export class Actor {
-  readonly env: Record<string, string>;
-  readonly #child;
-  readonly #lines;
-
-  constructor(name: string, role: string, root: string, env: Record<string, string>) {
-    this.env = env;
-    const argv = [
-      process.execPath,
-      packageFile("demo", "agent.ts"),
-      role,
-      root,
-      `${name}-${crypto.randomUUID()}`,
-    ];
-    this.#child = Bun.spawn(argv, { stdin: "pipe", stdout: "pipe", stderr: "inherit", env });
-    this.#lines = linesOf(this.#child.stdout);
+  /** Nothing goes on running; the folder stays. */
+  async end(): Promise<void> {
+    await endTmuxServer(this.root, this.#env);
+    await this.model.stop();
   }
 
-  /** Fires a hook event; returns the text that the model would be shown. */
-  async hook(event: string, payload: Record<string, unknown> = {}): Promise<string> {
-    this.#child.stdin.write(`${JSON.stringify({ event, ...payload })}\n`);
-    this.#child.stdin.flush();
-    const { value } = await this.#lines.next();
-    if (!value) throw new Error(`the agent ended before it answered ${event}`);
-    return textFor(JSON.parse(value).shown);
-  }
-
-  kill(): void {
-    this.#child.kill("SIGKILL");
-  }
-}
-
-/** The hooks answer some events with JSON; the model sees the text in it. */
-function textFor(shown: string): string {
-  if (!shown.startsWith("{")) return shown;
-  const answer = JSON.parse(shown);
-  return answer.reason ?? answer.hookSpecificOutput?.additionalContext ?? "";
-}
-
-async function* linesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<string> {
-  const decoder = new TextDecoder();
-  let rest = "";
-  for await (const chunk of stream) {
-    rest += decoder.decode(chunk, { stream: true });
-    const lines = rest.split("\n");
-    rest = lines.pop() ?? "";
-    yield* lines;
+  /** Not spawnSync: the model answers from this very process. */
+  async #run(argv: string[], cwd = this.root): Promise<string> {
+    const child = Bun.spawn(argv, { cwd, env: this.#env, stdout: "pipe", stderr: "pipe", stdin: "ignore" });
+    const [stdout, stderr, exitCode] = await Promise.all([
+      child.stdout.text(),
+      child.stderr.text(),
+      child.exited,
+    ]);
+    if (exitCode !== 0) throw new Error(`${argv.join(" ")} failed: ${stderr}${stdout}`);
+    return stdout;
   }
 }

@@ -16,9 +16,9 @@ function installDependencies() {
   });
 }
 
-// Two entries, because what only SessionStart needs would slow every other hook down.
+// Several entries, because what only one of them needs would slow every other one down.
 function bundleHooks() {
-  for (const entry of ["hook", "session-start"]) {
+  for (const entry of ["hook", "session-start", "launch"]) {
     const options = ["--target=bun", "--format=cjs", "--minify", "--bytecode", "--outdir=dist"];
     execFileSync(`${packageRoot}node_modules/.bin/bun`, ["build", `src/hooks/${entry}.ts`, ...options], {
       cwd: packageRoot,

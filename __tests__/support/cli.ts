@@ -108,7 +108,7 @@ export async function tempProject(options: TempRepoOptions = {}): Promise<TempPr
   throw new Error(`overseer init failed: ${init.stderr}`);
 }
 
-async function withProject<T>(root: string, work: (project: Project) => Promise<T>): Promise<T> {
+export async function withProject<T>(root: string, work: (project: Project) => Promise<T>): Promise<T> {
   const streams = {
     stdout() {},
     stderr() {},

@@ -17,6 +17,8 @@ export interface ArgumentSpec {
   name: string;
   meaning: string;
   isOptional?: boolean;
+  /** Takes all the words that follow; only the last argument can. */
+  isList?: boolean;
   choices?: readonly string[];
 }
 

@@ -4,8 +4,11 @@ import type { HookEvent } from "../domain/hook-event.ts";
 import { readPayload } from "../domain/hook-payload.ts";
 import { systemClock } from "../effects/clock.ts";
 import { type Git, gitAt } from "../effects/git.ts";
+import { packageFile } from "../effects/package.ts";
 import { type Paths, pathsOf } from "../effects/paths.ts";
 import { findRoot, isInstalled } from "../effects/root.ts";
+import { startDetached } from "../effects/run.ts";
+import { type Tmux, tmuxAt, tmuxSocket } from "../effects/tmux.ts";
 import { assertOwnName, identify } from "../flows/caller.ts";
 import { canonicalBranch } from "../flows/canonical-branch.ts";
 import type { LoadedConfig } from "../flows/config.ts";
@@ -31,7 +34,7 @@ export class Context {
     this.output = output;
     this.env = env;
     this.cwd = realFolder(cwd);
-    this.git = gitAt("git", env);
+    this.git = gitAt(async () => "git", env);
   }
 
   /** The project around the working directory. */
@@ -91,6 +94,8 @@ export class Context {
         if (this.output.isJson) kept += text;
         else this.output.raw(text);
       },
+      finish: async (whose) =>
+        startDetached([packageFile("bin", "overseer"), "finish", whose], project.paths.root),
     });
     this.output.done({ output: kept }, () => "");
   }
@@ -136,12 +141,15 @@ class OpenProject implements Project {
   #ledger: Ledger | null = null;
   #mail: MailStore | null = null;
   #config: Promise<LoadedConfig> | null = null;
+  /** Before the configuration is known that may name another one. */
+  readonly #plainGit: Git;
 
   constructor(context: Context, paths: Paths) {
     this.paths = paths;
-    this.git = context.git;
     this.env = context.env;
     this.cwd = context.cwd;
+    this.#plainGit = context.git;
+    this.git = gitAt(async () => (await this.config()).config.git.bin, context.env);
   }
 
   get ledger(): Ledger {
@@ -154,6 +162,11 @@ class OpenProject implements Project {
     return this.#mail;
   }
 
+  async tmux(): Promise<Tmux> {
+    const { config } = await this.config();
+    return tmuxAt(config.tmux.bin, tmuxSocket(this.paths.root), this.env);
+  }
+
   config(): Promise<LoadedConfig> {
     this.#config ??= this.#loadConfig();
     return this.#config;
@@ -163,7 +176,7 @@ class OpenProject implements Project {
   async #loadConfig(): Promise<LoadedConfig> {
     const { loadConfig } = await import("../flows/config.ts");
     return await loadConfig(this.paths.root, {
-      canonicalBranch: () => canonicalBranch(this.git, this.paths.root),
+      canonicalBranch: () => canonicalBranch(this.#plainGit, this.paths.root),
     });
   }
 

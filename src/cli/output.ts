@@ -26,6 +26,8 @@ const PLAIN: Style = { bold: same, dim: same, red: same, green: same, yellow: sa
 export class Output {
   readonly style: Style;
   readonly isJson: boolean;
+  /** Somebody sees what is printed. */
+  readonly isOnTerminal: boolean;
   readonly #command: string;
   readonly #streams: Streams;
   readonly #errorStyle: Style;
@@ -34,6 +36,7 @@ export class Output {
     this.#streams = streams;
     this.#command = command;
     this.isJson = isJson;
+    this.isOnTerminal = streams.isTerminal;
     this.style = streams.isTerminal ? colour : PLAIN;
     this.#errorStyle = streams.isErrorTerminal ? colour : PLAIN;
   }
@@ -54,6 +57,11 @@ export class Output {
   /** A piece of a result that goes on, such as `events --follow`: one JSON object a line, or text. */
   line(data: unknown, text: (style: Style) => string): void {
     this.#streams.stdout(`${this.isJson ? JSON.stringify(data) : text(this.style)}\n`);
+  }
+
+  /** An empty screen, where there is one. */
+  clear(): void {
+    if (this.isOnTerminal && !this.isJson) this.#streams.stdout("\u001b[H\u001b[2J\u001b[3J");
   }
 
   /** Exactly these characters, as a hook prints them. */

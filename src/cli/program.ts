@@ -49,8 +49,9 @@ function addCommand(program: Command, spec: CommandSpec, action: Action): void {
   const [first, second] = spec.path;
   const parent = second === undefined ? program : groupOf(program, first);
   const command = parent.command(second ?? first).description(spec.summary);
-  for (const { name, meaning, isOptional, choices } of spec.arguments ?? []) {
-    const argument = new Argument(isOptional ? `[${name}]` : `<${name}>`, meaning);
+  for (const { name, meaning, isOptional, isList, choices } of spec.arguments ?? []) {
+    const word = isList ? `${name}...` : name;
+    const argument = new Argument(isOptional ? `[${word}]` : `<${word}>`, meaning);
     // Claude Code's own names are taken too, so the choices of `log` are only shown.
     command.addArgument(choices && first !== "log" ? argument.choices(choices) : argument);
   }
@@ -110,8 +111,14 @@ function typed(args: readonly string[], options: Readonly<Record<string, unknown
       const value = options[name];
       return Array.isArray(value) ? value.map(String) : [];
     },
-    has: (name) => options[name] === true,
+    // commander turns --no-wait into a `wait` that is false.
+    has: (name) =>
+      options[name] === true || (name.startsWith("no") && options[lowerFirst(name.slice(2))] === false),
   };
+}
+
+function lowerFirst(text: string): string {
+  return text.charAt(0).toLowerCase() + text.slice(1);
 }
 
 async function openOutput(command: string, isJson: boolean, around: Surroundings): Promise<Output> {

@@ -1,15 +1,17 @@
 import { LOG_NAMES } from "../domain/hook-event.ts";
 import { SENDABLE_TYPES } from "../domain/mail.ts";
 import { PRIORITIES, TASK_STATUSES } from "../domain/task.ts";
-import type { CommandSpec, OptionSpec } from "./command.ts";
+import type { ArgumentSpec, CommandSpec, OptionSpec } from "./command.ts";
 
 const AGENT: OptionSpec = { flags: "--agent <name>", meaning: "whose; a worker is always itself" };
+const WORKER: ArgumentSpec = { name: "name", meaning: "the worker" };
 const BODY: OptionSpec = { flags: "--body <text>", meaning: "the text; - reads it from standard input" };
 
 /** What a word alone, such as `overseer mail`, stands for. */
 export const GROUPS: Readonly<Record<string, string>> = {
   config: "what is configured, and where each value comes from",
   task: "the work there is to do",
+  worktree: "the workers' checkouts and branches",
   mail: "messages between agents, the orchestrator and you",
 };
 
@@ -28,9 +30,127 @@ export const COMMANDS: readonly CommandSpec[] = [
     load: () => import("../commands/uninstall.ts"),
   },
   {
+    path: ["sling"],
+    summary: "start a worker on a task, in a worktree and a tmux pane of its own",
+    arguments: [{ name: "task", meaning: "a task's id, or the text of a new one" }],
+    options: [
+      {
+        flags: "--capability <role>",
+        meaning: "builder, scout, reviewer, lead, merger, or what your manifest has",
+        isRequired: true,
+      },
+      { flags: "--name <name>", meaning: "what the worker is called", isRequired: true },
+      { flags: "--spec <path>", meaning: "a file of this repository that says more" },
+      { flags: "--files <paths>", meaning: "files, folders or globs that are this worker's alone" },
+      { flags: "--model <model>", meaning: "the model, over the configuration's" },
+      { flags: "--base <ref>", meaning: "what its branch begins at; the canonical branch unless given" },
+      { flags: "--parent <name>", meaning: "who it works for; whoever slings it unless given" },
+      { flags: "--depth <n>", meaning: "checked against the level that follows from its parent" },
+      { flags: "--no-wait", meaning: "return as soon as it is launched" },
+    ],
+    examples: [
+      'overseer sling "Add a login form with e-mail and password" --capability builder --name ada',
+      "overseer sling t-gpa8s8 --capability builder --name ada --files src/login,docs/*.md",
+    ],
+    load: () => import("../commands/sling.ts"),
+  },
+  {
     path: ["status"],
     summary: "who works on what, and what waits",
+    options: [{ flags: "--watch", meaning: "go on showing it, every second" }],
     load: () => import("../commands/status.ts"),
+  },
+  {
+    path: ["wait"],
+    summary: "wait for workers to come to a state",
+    arguments: [
+      { ...WORKER, name: "names", isOptional: true, isList: true, meaning: "all that live unless given" },
+    ],
+    options: [
+      { flags: "--any", meaning: "until the first of them is there, not all" },
+      {
+        flags: "--for <state>",
+        meaning: "the state; completed unless given",
+        choices: ["completed", "idle", "waiting"],
+      },
+      { flags: "--timeout <duration>", meaning: "how long, such as 30s or 10m (10m)" },
+    ],
+    load: () => import("../commands/wait.ts"),
+  },
+  {
+    path: ["peek"],
+    summary: "print what a worker's pane shows",
+    arguments: [WORKER],
+    options: [{ flags: "--lines <n>", meaning: "so many lines before the screen, too" }],
+    load: () => import("../commands/peek.ts"),
+  },
+  {
+    path: ["attach"],
+    summary: "look over a worker's shoulder, in its own pane; leave with Ctrl-b d",
+    arguments: [WORKER],
+    load: () => import("../commands/attach.ts"),
+  },
+  {
+    path: ["diff"],
+    summary: "print what a worker has changed, committed or not",
+    arguments: [WORKER],
+    options: [{ flags: "--stat", meaning: "only which files and how much" }],
+    load: () => import("../commands/diff.ts"),
+  },
+  {
+    path: ["logs"],
+    summary: "print what a worker did",
+    arguments: [WORKER],
+    options: [
+      { flags: "--follow", meaning: "go on printing what it does" },
+      { flags: "--lines <n>", meaning: "how many of the last lines (200)" },
+    ],
+    load: () => import("../commands/logs.ts"),
+  },
+  {
+    path: ["inspect"],
+    summary: "print everything that is known of a worker",
+    arguments: [WORKER],
+    load: () => import("../commands/inspect.ts"),
+  },
+  {
+    path: ["stop"],
+    summary: "end a worker's process; its worktree, branch and task stay",
+    arguments: [{ ...WORKER, isOptional: true }],
+    options: [{ flags: "--all", meaning: "every live worker" }],
+    load: () => import("../commands/stop.ts"),
+  },
+  {
+    path: ["resume"],
+    summary: "let a worker that was stopped, or died, go on where it was",
+    arguments: [{ ...WORKER, isOptional: true }],
+    options: [
+      { flags: "--all", meaning: "everybody who has died or was stopped; the same as naming nobody" },
+      { flags: "--no-wait", meaning: "return as soon as it is launched" },
+    ],
+    load: () => import("../commands/resume.ts"),
+  },
+  {
+    path: ["worktree", "list"],
+    summary: "list the workers' worktrees and branches, and what has not landed",
+    load: () => import("../commands/worktree-list.ts"),
+  },
+  {
+    path: ["worktree", "clean"],
+    summary: "remove worktrees and branches whose work has landed",
+    arguments: [{ ...WORKER, isOptional: true }],
+    options: [
+      { flags: "--completed", meaning: "of every worker that has completed" },
+      { flags: "--all", meaning: "of every worker that does not live any more" },
+      { flags: "--force", meaning: "also what has not landed, saved first under refs/overseer/rescue/" },
+    ],
+    load: () => import("../commands/worktree-clean.ts"),
+  },
+  {
+    path: ["finish"],
+    summary: "carry out what a worker's task close announced; its Stop hook calls this",
+    arguments: [WORKER],
+    load: () => import("../commands/finish.ts"),
   },
   {
     path: ["task", "create"],
@@ -73,7 +193,7 @@ export const COMMANDS: readonly CommandSpec[] = [
   },
   {
     path: ["task", "close"],
-    summary: "say that a task is done",
+    summary: "say that a task is done; a worker ends its turn after that",
     arguments: [{ name: "id", meaning: "the task" }],
     options: [{ flags: "--reason <text>", meaning: "what was done", isRequired: true }],
     load: () => import("../commands/task-close.ts"),

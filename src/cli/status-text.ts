@@ -1,8 +1,11 @@
 import { formatAge } from "../domain/duration.ts";
+import { printable } from "../domain/mail.ts";
 import { HUMAN, ORCHESTRATOR } from "../domain/names.ts";
 import { isLive, type SessionState } from "../domain/session.ts";
 import type { AgentStatus, Status } from "../flows/status.ts";
 import type { Style } from "./output.ts";
+
+const MOST_TITLE = 40;
 
 /** A screen that a person understands at a glance. */
 export function statusText(status: Status, caller: string, style: Style): string {
@@ -30,24 +33,40 @@ interface Row {
   notes: string[];
 }
 
-function row({ session, unread }: AgentStatus, depth: number, now: number): Row {
+function row(
+  { session, title, unread, isLost, ahead, behind }: AgentStatus,
+  depth: number,
+  now: number,
+): Row {
   const state = session.reason ? `${session.state}: ${session.reason}` : session.state;
   const age = formatAge(now - session.stateAt);
   const notes = [
+    isLost ? `its process is gone: overseer resume ${session.name}` : "",
+    session.reasonUntil === null ? "" : `until ${new Date(session.reasonUntil).toISOString()}`,
     session.toolName ? `${session.toolName} for ${formatAge(now - (session.toolStartedAt ?? now))}` : "",
     unread > 0 ? `${unread} unread` : "",
-    session.branch ?? "",
+    ahead ? `${ahead} ahead` : "",
+    behind ? `${behind} behind` : "",
   ];
   return {
-    state: session.state,
+    state: isLost ? "zombie" : session.state,
     cells: [
       `${"  ".repeat(depth)}${session.name}`,
       session.capability,
       `${state} ${age}`,
-      session.taskId ?? "-",
+      taskCell(session.taskId, title),
     ],
     notes: notes.filter((note) => note !== ""),
   };
+}
+
+/** What it is about says more than an id; cut, so that the line stays one. */
+function taskCell(id: string | null, title: string | null): string {
+  if (id === null) return "-";
+  const words = printable(title ?? "").replaceAll(/\s+/g, " ");
+  return words === ""
+    ? id
+    : `${id} ${words.length > MOST_TITLE ? `${words.slice(0, MOST_TITLE - 1)}…` : words}`;
 }
 
 function table(rows: readonly Row[], style: Style): string {

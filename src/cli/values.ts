@@ -45,6 +45,17 @@ export function toDuration(text: string, flag: string): number {
   throw new OverseerError("usage", `${flag} takes a duration such as 30s, 15m or 2h, not ${quote(text)}`);
 }
 
+/** A level counts from 0. */
+export function toLevel(text: string | undefined): number | undefined {
+  if (text === undefined || /^\d{1,3}$/.test(text)) return text === undefined ? undefined : Number(text);
+  throw new OverseerError("usage", `--depth takes a whole number from 0, not ${quote(text)}`);
+}
+
+export function assertOneOrAll(name: string | undefined, isAll: boolean, hint: string): void {
+  if ((name === undefined) === isAll) return;
+  throw new OverseerError("usage", isAll ? "a name and --all contradict each other" : "say whom", { hint });
+}
+
 /** `2h` ago, or a date. */
 export function toMoment(text: string, now: number): number {
   const ago = parseDuration(text);

@@ -1,4 +1,5 @@
 import { type Message, printable } from "../domain/mail.ts";
+import type { AgentStatus } from "../flows/status.ts";
 import type { Session, StoredEvent, Task } from "../store/contract.ts";
 import type { Style } from "./output.ts";
 
@@ -17,6 +18,10 @@ export function taskView(task: Task) {
   return { ...rest, createdAt: iso(createdAt), updatedAt: iso(updatedAt), endedAt: iso(endedAt) };
 }
 
+export function statusView({ session, title, unread, isLost, ahead, behind }: AgentStatus) {
+  return { ...agentView(session, unread), title, isLost, ahead, behind };
+}
+
 export function agentView(session: Session, unread: number) {
   const { name, capability, state, reason, cause, taskId, branch, worktree, pid, parent, depth } = session;
   const times = { startedAt: iso(session.startedAt), lastActivityAt: iso(session.lastActivityAt) };
@@ -32,6 +37,7 @@ export function agentView(session: Session, unread: number) {
     pid,
     parent,
     depth,
+    reasonUntil: iso(session.reasonUntil),
     ...times,
     unread,
   };

@@ -29,7 +29,7 @@ export const run: Run = async (context, typed) => {
 };
 
 async function follow(context: Context, filter: EventFilter): Promise<void> {
-  for await (const event of followEvents(context.project, filter)) {
+  for await (const event of followEvents(() => context.reopen(), filter)) {
     context.output.line(eventView(event), (style) => line(event, style));
   }
 }

@@ -5,6 +5,10 @@ import { waitForMail } from "../flows/mail.ts";
 
 export const run: Run = async (context, typed) => {
   const recipient = await inboxOf(context, typed.text("agent"));
-  await waitForMail(context.project, recipient, toDuration(typed.text("timeout") ?? "10m", "--timeout"));
+  await waitForMail(
+    () => context.reopen(),
+    recipient,
+    toDuration(typed.text("timeout") ?? "10m", "--timeout"),
+  );
   await showMail(context, recipient, false);
 };

@@ -1,19 +1,29 @@
 import type { Run } from "../cli/command.ts";
 import { statusText } from "../cli/status-text.ts";
-import { agentView, iso } from "../cli/views.ts";
+import { agentView, iso, statusView } from "../cli/views.ts";
 import { readStatus, type Status } from "../flows/status.ts";
 
-export const run: Run = async (context) => {
+const EVERY_MS = 1_000;
+
+export const run: Run = async (context, typed) => {
   const caller = await context.caller();
-  const status = await readStatus(context.project);
-  context.output.done(view(status, caller.name), (style) => statusText(status, caller.name, style));
+  const { output } = context;
+  const show = (status: Status, print: typeof output.done) =>
+    print.call(output, view(status, caller.name), (style) => statusText(status, caller.name, style));
+  if (!typed.has("watch")) return show(await readStatus(context.project), output.done);
+  for (;;) {
+    const status = await readStatus(context.reopen());
+    output.clear();
+    show(status, output.line);
+    await Bun.sleep(EVERY_MS);
+  }
 };
 
 function view(status: Status, caller: string) {
   const { tasks, merge, goals, lastTickAt } = status.overview;
   return {
     project: { name: status.project, canonicalBranch: status.canonicalBranch },
-    agents: status.agents.map(({ session, unread }) => agentView(session, unread)),
+    agents: status.agents.map(statusView),
     orchestrator: status.orchestrators.map((session) =>
       agentView(session, status.unread.get(session.name) ?? 0),
     ),

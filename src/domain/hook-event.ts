@@ -1,5 +1,6 @@
 import type { EventType } from "./event.ts";
 import type { HookPayload } from "./hook-payload.ts";
+import { limitEnd } from "./rate-limit.ts";
 import { cleanText } from "./redact.ts";
 import type { SessionSignal } from "./session.ts";
 import { describeToolCall, type ToolCall } from "./tool-call.ts";
@@ -53,14 +54,19 @@ export interface Meaning {
 
 const TEXT_LENGTH = 1_000;
 
-export function interpret(event: HookEvent, payload: HookPayload, isRedacting: boolean): Meaning {
-  const meaning = ofMainTurn(event, payload, isRedacting);
+export function interpret(
+  event: HookEvent,
+  payload: HookPayload,
+  isRedacting: boolean,
+  now: number,
+): Meaning {
+  const meaning = ofMainTurn(event, payload, isRedacting, now);
   if (payload.subagentId === null) return meaning;
   const data = { ...meaning.data, subagent: cleanText(payload.subagentId, 100, isRedacting) };
   return { ...meaning, data, signal: { kind: "noticed" }, tool: null };
 }
 
-function ofMainTurn(event: HookEvent, payload: HookPayload, isRedacting: boolean): Meaning {
+function ofMainTurn(event: HookEvent, payload: HookPayload, isRedacting: boolean, now: number): Meaning {
   const text = (value: string | null) => (value === null ? null : cleanText(value, TEXT_LENGTH, isRedacting));
   const plain = (type: EventType, signal: SessionSignal, data: Meaning["data"] = {}): Meaning => ({
     type,
@@ -79,7 +85,9 @@ function ofMainTurn(event: HookEvent, payload: HookPayload, isRedacting: boolean
     case "PreToolUse": {
       const call = describeToolCall(payload, isRedacting);
       const tool = { phase: "started" as const, name: call.tool };
-      return { type: "session.tool_started", signal: { kind: "active" }, data: started(call), tool, call };
+      const isAsking = call.tool === "AskUserQuestion";
+      const signal: SessionSignal = isAsking ? { kind: "waiting", reason: "question" } : { kind: "active" };
+      return { type: "session.tool_started", signal, data: started(call), tool, call };
     }
     case "PostToolUse":
     case "PostToolUseFailure": {
@@ -102,7 +110,10 @@ function ofMainTurn(event: HookEvent, payload: HookPayload, isRedacting: boolean
         { message: text(payload.lastAssistantMessage) },
       );
     case "StopFailure":
-      return plain("session.turn_failed", failureSignal(payload), { error: text(payload.error) });
+      return plain("session.turn_failed", failureSignal(payload, now), {
+        error: text(payload.error),
+        message: text(payload.lastAssistantMessage),
+      });
     case "PreCompact":
       return plain("session.compacting", { kind: "noticed" });
     case "SessionEnd":
@@ -136,11 +147,13 @@ function notificationSignal(payload: HookPayload): SessionSignal {
   }
 }
 
-function failureSignal(payload: HookPayload): SessionSignal {
+function failureSignal(payload: HookPayload, now: number): SessionSignal {
   const error = `${payload.error ?? ""} ${payload.lastAssistantMessage ?? ""}`;
   if (/prompt is too long|context (?:window|length)|too many tokens/i.test(error)) {
     return { kind: "waiting", reason: "context_full" };
   }
-  if (/rate.?limit|429|overloaded|529/i.test(error)) return { kind: "waiting", reason: "rate_limit" };
+  if (/rate.?limit|429|overloaded|529/i.test(error)) {
+    return { kind: "waiting", reason: "rate_limit", until: limitEnd(error, now) };
+  }
   return { kind: "turn_ended", cause: "the turn failed" };
 }

@@ -25,6 +25,12 @@ export function assertAgentName(text: string): void {
   }
 }
 
+export function nameTaken(name: string): OverseerError {
+  return new OverseerError("name_taken", `${name} is the name of a live session`, {
+    hint: "choose another name, or see who is there: overseer status",
+  });
+}
+
 export function isTaskId(text: string): boolean {
   return TASK_ID.test(text) && !text.includes("..") && !text.endsWith(".") && !text.endsWith(".lock");
 }

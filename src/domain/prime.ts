@@ -14,8 +14,17 @@ export interface PrimeFacts {
   lastEvents: readonly { at: number; text: string }[];
   unread: readonly { from: string; subject: string; type: string }[];
   unreadTotal: number;
-  others: readonly { name: string; capability: string; state: string; task: string | null; since: number }[];
+  others: readonly Colleague[];
   readyTasks: readonly { id: string; title: string }[];
+}
+
+interface Colleague {
+  name: string;
+  capability: string;
+  state: string;
+  task: string | null;
+  files: readonly string[];
+  since: number;
 }
 
 const MAX_LENGTH = 6_000;
@@ -95,7 +104,9 @@ function whoElse(facts: PrimeFacts): string {
   if (facts.others.length === 0) return facts.isWorker ? "" : "Nobody is working at the moment.";
   const lines = facts.others.map((other) => {
     const task = other.task ? `, ${oneLine(other.task)}` : "";
-    return `- ${other.name} (${other.capability}): ${other.state} for ${formatAge(facts.now - other.since)}${task}`;
+    const files = other.files.length > 0 ? `, files: ${oneLine(other.files.join(", "))}` : "";
+    const age = formatAge(facts.now - other.since);
+    return `- ${other.name} (${other.capability}): ${other.state} for ${age}${task}${files}`;
   });
   return `## Who else works here\n${lines.join("\n")}`;
 }

@@ -18,7 +18,10 @@ export type WaitingReason = (typeof WAITING_REASONS)[number];
 
 const ENDS = ["completed", "stopped", "failed", "zombie"] as const;
 
-/** `stopped` and `zombie` were judged from outside; a hook of that same incarnation proves them wrong. */
+/**
+ * `stopped` and `zombie` were judged from outside: a hook of that same incarnation proves them wrong, whoever said that
+ * its task is done before it died has completed it all the same, and a spawn that is undone has failed.
+ */
 export const SESSION_MOVES: Moves<SessionState> = {
   booting: ["working", "idle", "waiting", "stalled", ...ENDS],
   working: ["idle", "waiting", "stalled", ...ENDS],
@@ -26,9 +29,9 @@ export const SESSION_MOVES: Moves<SessionState> = {
   waiting: ["working", "idle", "stalled", ...ENDS],
   stalled: ["working", "idle", "waiting", ...ENDS],
   completed: [],
-  stopped: ["working"],
+  stopped: ["working", "completed", "failed"],
   failed: [],
-  zombie: ["working"],
+  zombie: ["working", "completed", "failed"],
 };
 
 export function isLive(state: SessionState): boolean {
@@ -40,7 +43,7 @@ export type SessionSignal =
   | { kind: "started" }
   | { kind: "compacted" }
   | { kind: "active" }
-  | { kind: "waiting"; reason: WaitingReason }
+  | { kind: "waiting"; reason: WaitingReason; until?: number | null }
   | { kind: "turn_ended"; cause: string }
   | { kind: "ended"; cause: string }
   | { kind: "noticed" };
@@ -76,4 +79,9 @@ function afterSignal(now: Condition, signal: SessionSignal): Condition {
     case "noticed":
       return now;
   }
+}
+
+/** The id of the action that a session's completion is. */
+export function completionId(sessionId: string): string {
+  return `complete-${sessionId}`;
 }

@@ -1,5 +1,6 @@
 import {
   closeSync,
+  cpSync,
   existsSync,
   fchmodSync,
   fsyncSync,
@@ -9,6 +10,7 @@ import {
   readdirSync,
   readFileSync,
   readlinkSync,
+  realpathSync,
   renameSync,
   rmdirSync,
   rmSync,
@@ -59,6 +61,34 @@ function whereItLeads(file: string): string {
     at = next.startsWith("/") ? next : `${dirname(at)}/${next}`;
   }
   return at;
+}
+
+/** For this user's eyes alone, and only where nothing stands yet. */
+export function writePrivately(file: string, content: string): void {
+  asking(file, () => {
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(file, content, { mode: 0o600, flag: "wx" });
+  });
+}
+
+/** A copy with the mode it had, a link as a link; not over anything that stands there. */
+export function copyIfMissing(from: string, to: string): boolean {
+  if (lstatSync(to, { throwIfNoEntry: false }) !== undefined) return false;
+  asking(to, () => {
+    mkdirSync(dirname(to), { recursive: true });
+    cpSync(from, to, { errorOnExist: true, force: false, verbatimSymlinks: true });
+  });
+  return true;
+}
+
+/** Where a path really leads, through every link on the way. */
+export function realPath(path: string): string {
+  return asking(path, () => realpathSync(path));
+}
+
+/** A folder itself, and not a link to one. */
+export function isRealFolder(path: string): boolean {
+  return lstatSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
 }
 
 /** Returns whether the file was new. */

@@ -1,3 +1,4 @@
+import { OverseerError } from "../domain/errors.ts";
 import { type RunResult, run } from "./run.ts";
 
 const TIMEOUT_MS = 60_000;
@@ -31,21 +32,40 @@ export function gitEnvironment(
 }
 
 export interface Git {
-  /** The result whatever the exit code; waits for another git's lock. */
-  run(cwd: string, args: readonly string[]): Promise<RunResult>;
+  /** The result whatever the exit code; waits for another git's lock. `extra` is added to the environment. */
+  run(cwd: string, args: readonly string[], extra?: Readonly<Record<string, string>>): Promise<RunResult>;
+  /** The output without its last line feed; a failure is an error with git's own words. */
+  ask(cwd: string, args: readonly string[], extra?: Readonly<Record<string, string>>): Promise<string>;
 }
 
-export function gitAt(bin: string, inherited: Readonly<Record<string, string | undefined>>): Git {
+/** `bin` is asked for only when git is: the configuration that names it takes a while to read. */
+export function gitAt(
+  bin: () => Promise<string>,
+  inherited: Readonly<Record<string, string | undefined>>,
+): Git {
   const env = gitEnvironment(inherited);
-  return {
-    async run(cwd, args) {
+  const git: Git = {
+    async run(cwd, args, extra = {}) {
+      const program = await bin();
       for (let tries = 1; ; tries++) {
-        const result = await run([bin, ...args], { cwd, env, timeoutMs: TIMEOUT_MS });
+        const result = await run([program, ...args], {
+          cwd,
+          env: { ...env, ...extra },
+          timeoutMs: TIMEOUT_MS,
+        });
         if (result.exitCode === 0 || tries === LOCK_TRIES || !isLocked(result.stderr)) return result;
         await Bun.sleep(LOCK_WAIT_MS);
       }
     },
+
+    async ask(cwd, args, extra) {
+      const { exitCode, stdout, stderr } = await git.run(cwd, args, extra);
+      if (exitCode === 0) return stdout.replace(/\n$/, "");
+      const words = (stderr || stdout).trim().slice(0, 1_000);
+      throw new OverseerError("command_failed", `git ${args[0]} failed in ${cwd}: ${words}`);
+    },
   };
+  return git;
 }
 
 function isLocked(stderr: string): boolean {

@@ -52,3 +52,17 @@ export function pathsOf(root: string): Paths {
 export function sessionLogFolder(agent: string, startedAt: number): string {
   return `${agent}/${new Date(startedAt).toISOString().replaceAll(":", "-")}`;
 }
+
+/** What belongs to an agent's name, over all its sessions. */
+export function agentFiles(paths: Paths, name: string) {
+  const folder = `${paths.agents}/${name}`;
+  return {
+    folder,
+    settings: `${folder}/settings.json`,
+    systemPrompt: `${folder}/system-prompt.md`,
+    excludes: `${folder}/git-excludes`,
+    identity: `${folder}/identity.yaml`,
+    history: `${folder}/work-history.md`,
+    launch: (sessionId: string) => `${folder}/launch-${sessionId}.json`,
+  };
+}

@@ -15,10 +15,10 @@ export async function isAlive(mark: string): Promise<boolean> {
 }
 
 /** The processes above this one, nearest first. */
-export async function ancestors(pid: number): Promise<number[]> {
-  const found: number[] = [];
+export async function ancestors(pid: number): Promise<string[]> {
+  const found: string[] = [];
   for (let at = await parentOf(pid); at !== null && at > 1 && found.length < 64; at = await parentOf(at)) {
-    found.push(at);
+    found.push((await processMark(at)) ?? `${at}:gone`);
   }
   return found;
 }

@@ -105,6 +105,37 @@ export function writeStdout(text: string): void {
   }
 }
 
+/**
+ * This process becomes another program: same pid, same start. Where libc cannot be called the program runs as a child
+ * instead, and the answer is its exit code.
+ */
+export async function become(
+  argv: readonly [string, ...string[]],
+  env: Readonly<Record<string, string>>,
+): Promise<number> {
+  const failure = execute(argv, env);
+  const child = Bun.spawn([...argv], { env: { ...env }, stdio: ["inherit", "inherit", "inherit"] });
+  return await child.exited.catch(() => {
+    throw new Error(`${argv[0]} could not be started`, { cause: failure });
+  });
+}
+
+/** Returns only when it failed. */
+function execute(argv: readonly [string, ...string[]], env: Readonly<Record<string, string>>): unknown {
+  const { dlopen, ptr } = require("bun:ffi") as typeof import("bun:ffi");
+  try {
+    const library = process.platform === "darwin" ? "libSystem.dylib" : "libc.so.6";
+    const { symbols } = dlopen(library, { execve: { args: ["ptr", "ptr", "ptr"], returns: "i32" } });
+    const words = argv.map(cString);
+    const variables = Object.entries(env).map(([name, value]) => cString(`${name}=${value}`));
+    const list = (strings: Uint8Array[]) =>
+      new BigUint64Array([...strings.map((string) => BigInt(ptr(string))), 0n]);
+    return symbols.execve(ptr(cString(argv[0])), ptr(list(words)), ptr(list(variables)));
+  } catch (error) {
+    return error;
+  }
+}
+
 /** Ends the process with 0 and without farewell: nothing is flushed, closed or run any more. */
 export function exitAtOnce(): void {
   loaded?._exit(0);

@@ -7,6 +7,8 @@ export interface RunOptions {
   timeoutMs: number;
   /** Output beyond this is dropped and `isCut` says so. */
   maxBytes?: number;
+  /** Told the pid as soon as there is one, for whoever has to end the child should this process be killed. */
+  onStart?: (pid: number) => Promise<void>;
 }
 
 export interface RunResult {
@@ -30,6 +32,7 @@ export async function run(argv: readonly [string, ...string[]], options: RunOpti
   const stdout = readBounded(child.stdout, maxBytes);
   const stderr = readBounded(child.stderr, maxBytes);
   const deadline = endInTime(child, options.timeoutMs);
+  await options.onStart?.(child.pid);
   const exitCode = await child.exited;
   deadline.clear();
   // A grandchild that outlives its parent may hold the pipes open for as long as it likes.
@@ -59,6 +62,20 @@ function start(argv: readonly [string, ...string[]], options: RunOptions) {
       cause: error,
     });
   }
+}
+
+/** Hands the terminal to a program until it ends. */
+export async function runOnTerminal(
+  argv: readonly [string, ...string[]],
+  env: Readonly<Record<string, string>>,
+): Promise<number> {
+  const child = Bun.spawn([...argv], { env: { ...env }, stdio: ["inherit", "inherit", "inherit"] });
+  return await child.exited;
+}
+
+/** Starts a program that goes on when this process ends, and when the terminal goes away. */
+export function startDetached(argv: readonly [string, ...string[]], cwd: string): void {
+  Bun.spawn([...argv], { cwd, detached: true, stdio: ["ignore", "ignore", "ignore"] }).unref();
 }
 
 function isMissingProgram(error: unknown): boolean {

@@ -34,6 +34,23 @@ export function refuseWorkers(env: Environment, cwd: string): void {
   });
 }
 
+/** A worker may act on those below it; a person and the orchestrator on everybody. */
+export async function isBelow(project: Project, caller: Caller, target: Session): Promise<boolean> {
+  if (caller.kind !== "worker") return true;
+  let above = target.parent;
+  for (let steps = 0; above !== null && above !== caller.name && steps < 100; steps++) {
+    above = (await project.ledger.currentSession(above))?.parent ?? null;
+  }
+  return above === caller.name;
+}
+
+export async function assertMayAct(project: Project, caller: Caller, target: Session): Promise<void> {
+  if (caller.kind !== "worker" || (await isBelow(project, caller, target))) return;
+  throw new OverseerError("not_you", `${target.name} does not work for ${caller.name}`, {
+    hint: `overseer mail send --to ${caller.session.parent ?? ORCHESTRATOR} --subject "..." --body "..."`,
+  });
+}
+
 async function byToken(project: Project, token: string): Promise<Caller> {
   const found = await project.ledger.findSession({ tokenHash: hashToken(token) });
   if (!found) {
@@ -59,13 +76,13 @@ async function refuseLostWorkers(project: Project): Promise<void> {
   const workers = (await project.ledger.currentSessions()).filter(
     (session) => session.capability !== ORCHESTRATOR,
   );
-  const above = workers.some((worker) => worker.pid !== null) ? await ancestors(process.pid) : [];
+  const above = workers.some((worker) => worker.mark !== null) ? await ancestors(process.pid) : [];
   const lost = workers.find(
     (worker) =>
       worker.name === env.OVERSEER_AGENT_NAME ||
       (worker.claudeSessionId !== null && worker.claudeSessionId === env.CLAUDE_CODE_SESSION_ID) ||
       isInside(cwd, worker) ||
-      (isLive(worker.state) && worker.pid !== null && above.includes(worker.pid)),
+      (isLive(worker.state) && worker.mark !== null && above.includes(worker.mark)),
   );
   const isElsewhere = !cwd.startsWith(`${project.paths.worktrees}/`);
   if (!lost && isElsewhere && !env.OVERSEER_AGENT_NAME) return;

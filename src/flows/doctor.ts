@@ -1,9 +1,9 @@
 import { formatDuration } from "../domain/duration.ts";
 import { messageOf, OverseerError } from "../domain/errors.ts";
-import { isLive } from "../domain/session.ts";
-import { exists, filesBelow, listFolder, move, sizeOf } from "../effects/files.ts";
+import { exists, filesBelow, move, sizeOf } from "../effects/files.ts";
 import type { Paths } from "../effects/paths.ts";
 import { run } from "../effects/run.ts";
+import { checkManifest, checkPanes, checkRescues, checkWorkers, checkWorktrees } from "./doctor-workers.ts";
 import { refreshCompiled } from "./init.ts";
 import { carryOut, planInstallation } from "./installation.ts";
 import { takeBack } from "./mail.ts";
@@ -35,14 +35,35 @@ export async function examine(reopen: () => Project, isFixing: boolean): Promise
   const deeper = isSound
     ? [
         await checkClaims(reopen(), isFixing),
-        await checkWorktrees(reopen()),
+        await checkManifest(reopen()),
+        await orWhyNot("workers", () => checkWorkers(reopen(), isFixing)),
+        await orWhyNot("panes", () => checkPanes(reopen(), isFixing)),
+        await orWhyNot("worktrees", () => checkWorktrees(reopen(), isFixing)),
+        await orWhyNot("rescues", () => checkRescues(reopen())),
         await checkRetention(reopen(), isFixing),
       ]
     : [];
   return [...(await checkPrograms(reopen())), ...findings, ...deeper, checkDisk(reopen().paths)];
 }
 
-const PROGRAMS: { name: string; args: string[]; isNeeded: boolean; hint: string }[] = [
+/** What cannot be looked at, such as without git, is told beside the rest. */
+async function orWhyNot(check: string, look: () => Promise<Finding>): Promise<Finding> {
+  try {
+    return await look();
+  } catch (error) {
+    if (!(error instanceof OverseerError)) throw error;
+    return { check, verdict: "warning", detail: error.message };
+  }
+}
+
+interface Program {
+  name: "git" | "tmux" | "claude" | "bd" | "mulch";
+  args: string[];
+  isNeeded: boolean;
+  hint: string;
+}
+
+const PROGRAMS: Program[] = [
   { name: "git", args: ["--version"], isNeeded: true, hint: "install git 2.34 or newer" },
   { name: "tmux", args: ["-V"], isNeeded: true, hint: "install tmux: workers run in it" },
   { name: "claude", args: ["--version"], isNeeded: true, hint: "npm install -g @anthropic-ai/claude-code" },
@@ -50,11 +71,23 @@ const PROGRAMS: { name: string; args: string[]; isNeeded: boolean; hint: string 
   { name: "mulch", args: ["--version"], isNeeded: false, hint: "only for expertise from mulch" },
 ];
 
+/** As the configuration names them; a broken one has its own finding. */
+async function programNames(project: Project): Promise<Readonly<Record<string, string>>> {
+  try {
+    const { config } = await project.config();
+    return { git: config.git.bin, tmux: config.tmux.bin, claude: config.claude.bin };
+  } catch (error) {
+    if (error instanceof OverseerError) return {};
+    throw error;
+  }
+}
+
 async function checkPrograms(project: Project): Promise<Finding[]> {
+  const names = await programNames(project);
   return await Promise.all(
     PROGRAMS.map(async ({ name, args, isNeeded, hint }): Promise<Finding> => {
       try {
-        const result = await run([name, ...args], {
+        const result = await run([names[name] ?? name, ...args], {
           env: project.env,
           cwd: project.paths.root,
           timeoutMs: 20_000,
@@ -180,29 +213,6 @@ async function checkClaims(project: Project, isFixing: boolean): Promise<Finding
     check: "inboxes",
     verdict: "fixed",
     detail: `${released.length} messages of sessions that died are unread again`,
-  };
-}
-
-async function checkWorktrees(project: Project): Promise<Finding> {
-  const sessions = await project.ledger.currentSessions();
-  const folders = listFolder(project.paths.worktrees).map((name) => `${project.paths.worktrees}/${name}`);
-  const orphans = folders.filter((folder) => !sessions.some((session) => session.worktree === folder));
-  const gone = sessions
-    .filter((s) => isLive(s.state) && s.worktree !== null && !exists(s.worktree))
-    .map((s) => s.name);
-  if (orphans.length + gone.length === 0)
-    return { check: "worktrees", verdict: "ok", detail: `${folders.length}` };
-  const detail = [
-    orphans.length > 0
-      ? `nobody's: ${orphans.map((folder) => folder.slice(project.paths.root.length + 1)).join(", ")}`
-      : "",
-    gone.length > 0 ? `missing, of ${gone.join(", ")}` : "",
-  ];
-  return {
-    check: "worktrees",
-    verdict: "warning",
-    detail: detail.filter((part) => part !== "").join("; "),
-    hint: "git worktree list shows what is checked out where",
   };
 }
 

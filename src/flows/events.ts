@@ -11,9 +11,9 @@ export function listEvents(project: Project, filter: EventFilter): Promise<Store
 }
 
 /** The newest events that match and then, without end, every one that follows. */
-export async function* followEvents(project: Project, filter: EventFilter): AsyncGenerator<StoredEvent> {
+export async function* followEvents(reopen: () => Project, filter: EventFilter): AsyncGenerator<StoredEvent> {
   let seen = 0;
-  for (;;) {
+  for (let project = reopen(); ; project = reopen()) {
     const events = await project.ledger.listEvents(
       seen === 0 ? filter : { ...filter, afterSeq: seen, limit: 10_000 },
     );

@@ -1,5 +1,11 @@
 import { OverseerError } from "../domain/errors.ts";
-import { assertSendable, type Injection, type Message, type MessageType } from "../domain/mail.ts";
+import {
+  assertSendable,
+  type Injection,
+  MAX_SUBJECT_LENGTH,
+  type Message,
+  type MessageType,
+} from "../domain/mail.ts";
 import { quote, STANDING_ADDRESSES } from "../domain/names.ts";
 import { nearestFew } from "../domain/nearest.ts";
 import { isLive } from "../domain/session.ts";
@@ -35,6 +41,24 @@ export async function sendMail(project: Project, draft: Draft): Promise<Message[
   await project.mail.send(messages);
   await tellSent(project, messages);
   return messages.map((message) => ({ ...message, read: false }));
+}
+
+/** A message that belongs to an action: its id is derived from the action's, so that sending it twice is one message. */
+export async function sendOurs(
+  project: Project,
+  message: Omit<NewMessage, "createdAt" | "threadId">,
+): Promise<void> {
+  if (await project.mail.findMessage(message.id)) return;
+  const clean = await cleaner(project);
+  const sent: NewMessage = {
+    ...message,
+    subject: clean(message.subject).slice(0, MAX_SUBJECT_LENGTH),
+    body: clean(message.body),
+    threadId: message.id,
+    createdAt: project.clock.now(),
+  };
+  await project.mail.send([sent]);
+  await tellSent(project, [sent]);
 }
 
 /** The ledger gets who wrote to whom about what; the journal also the text, so that a damaged mail.db can be restored. */
@@ -129,9 +153,14 @@ export async function checkMail(project: Project, request: CheckRequest): Promis
 const LOOK_AGAIN_MS = 200;
 
 /** Returns when there is unread mail, also what a dead process had claimed; `nothing_yet` after the time-out. */
-export async function waitForMail(project: Project, recipient: string, timeoutMs: number): Promise<void> {
-  const deadline = project.clock.now() + timeoutMs;
-  for (;;) {
+export async function waitForMail(
+  reopen: () => Project,
+  recipient: string,
+  timeoutMs: number,
+): Promise<void> {
+  const first = reopen();
+  const deadline = first.clock.now() + timeoutMs;
+  for (let project = first; ; project = reopen()) {
     await takeBack(project, recipient);
     if ((await project.mail.glance(recipient)).hasUnread) return;
     const left = deadline - project.clock.now();

@@ -1,9 +1,10 @@
-import type { NewEvent } from "../domain/event.ts";
+import type { EventType, NewEvent } from "../domain/event.ts";
 import { redactTokens } from "../domain/redact.ts";
 import type { Clock } from "../effects/clock.ts";
 import type { Git } from "../effects/git.ts";
-import { appendEvent, logError } from "../effects/logs.ts";
+import { appendEvent, appendLine, logError } from "../effects/logs.ts";
 import type { Paths } from "../effects/paths.ts";
+import type { Tmux } from "../effects/tmux.ts";
 import type { Ledger, MailStore, Session } from "../store/contract.ts";
 import type { LoadedConfig } from "./config.ts";
 
@@ -18,6 +19,7 @@ export interface Project {
   readonly cwd: string;
   readonly ledger: Ledger;
   readonly mail: MailStore;
+  tmux(): Promise<Tmux>;
   config(): Promise<LoadedConfig>;
 }
 
@@ -42,6 +44,24 @@ export async function tell(project: Project, events: readonly NewEvent[], copies
 
 export function journal(project: Project, events: readonly NewEvent[]): void {
   for (const event of events) appendEvent(project.paths.journal, event);
+}
+
+/** What happened to a worker: built once, for the ledger's transaction and for the session's own log. */
+export function sessionEvent(
+  session: Pick<Session, "id" | "name" | "taskId">,
+  type: EventType,
+  at: number,
+  data: Readonly<Record<string, unknown>> = {},
+): NewEvent {
+  return { at, type, agent: session.name, sessionId: session.id, taskId: session.taskId, data };
+}
+
+export function logSession(project: Project, session: Pick<Session, "logFolder">, event: NewEvent): void {
+  const folder = `${project.paths.logs}/${session.logFolder}`;
+  appendEvent(`${folder}/events.ndjson`, event);
+  const about = Object.entries(event.data ?? {}).map(([key, value]) => `${key}=${JSON.stringify(value)}`);
+  const what = event.type.slice(event.type.indexOf(".") + 1);
+  appendLine(`${folder}/session.log`, [new Date(event.at).toISOString(), what, ...about].join(" "));
 }
 
 /** Takes tokens out of what people and agents write, unless the project has switched that off. */

@@ -3,20 +3,27 @@ import { newSessionId, newToken } from "../effects/ids.ts";
 import { appendEvent } from "../effects/logs.ts";
 import { sessionLogFolder } from "../effects/paths.ts";
 import { hashToken } from "../effects/tokens.ts";
-import type { NewSession, Session } from "../store/contract.ts";
-import type { Project } from "./project.ts";
+import type { NewSession, Reservation, Session } from "../store/contract.ts";
+import { journal, type Project } from "./project.ts";
 
 export type Registration = Pick<NewSession, "name" | "capability"> &
-  Partial<Pick<NewSession, "taskId" | "parent" | "depth" | "worktree" | "branch" | "fileScope">>;
+  Partial<Omit<NewSession, "name" | "capability" | "id" | "tokenHash" | "startedAt" | "logFolder">>;
+
+export interface Registered {
+  session: Session;
+  token: string;
+}
 
 /**
  * A new incarnation of a worker. The token is returned once and kept nowhere; its log begins with all that is needed to
- * restore the row, so that a live worker survives the loss of the ledger.
+ * restore the row, so that a live worker survives the loss of the ledger. `previous` is the incarnation it follows.
  */
 export async function registerWorker(
   project: Project,
   registration: Registration,
-): Promise<{ session: Session; token: string }> {
+  reservation?: Reservation,
+  previous?: Session,
+): Promise<Registered> {
   assertAgentName(registration.name);
   const token = newToken();
   const startedAt = project.clock.now();
@@ -27,7 +34,16 @@ export async function registerWorker(
     startedAt,
     logFolder: sessionLogFolder(registration.name, startedAt),
   };
-  const registered = await project.ledger.registerSession(session);
+  const registered =
+    previous && reservation
+      ? await project.ledger.succeedSession(previous, session, reservation)
+      : await project.ledger.registerSession(session, reservation);
+  if (reservation?.newTask) {
+    const task = reservation.newTask;
+    journal(project, [
+      { at: task.at, type: "task.created", taskId: task.id, data: { task, status: "queued" } },
+    ]);
+  }
   appendEvent(`${project.paths.logs}/${session.logFolder}/events.ndjson`, {
     at: startedAt,
     type: "session.registered",

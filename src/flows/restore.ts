@@ -107,10 +107,19 @@ function lastState(types: readonly EventType[]): SessionState {
   switch (types.findLast((type) => type !== "session.notified" && type.startsWith("session."))) {
     case "session.ended":
       return "stopped";
+    case "session.stopped":
+      return "stopped";
+    case "session.died":
+      return "zombie";
+    case "session.spawn_failed":
+      return "failed";
+    case "session.completed":
+      return "completed";
     case "session.turn_ended":
     case "session.turn_failed":
       return "idle";
     case "session.registered":
+    case "session.launched":
       return "booting";
     default:
       return "working";
@@ -129,6 +138,8 @@ function tasksFrom(told: readonly Told[]): Restoration["tasks"] {
     }
     const task = tasks.get(taskId ?? "");
     if (task && type === "task.queued") task.status = "queued";
+    if (task && type === "task.claimed") task.status = "in_progress";
+    if (task && type === "task.released") task.status = data.cancelled === true ? "cancelled" : "queued";
     if (task && type === "task.closed") {
       task.status = "done";
       task.reason = typeof data.reason === "string" ? data.reason : null;

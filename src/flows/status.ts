@@ -1,11 +1,18 @@
 import { ORCHESTRATOR } from "../domain/names.ts";
 import { isLive } from "../domain/session.ts";
 import type { Overview, Session } from "../store/contract.ts";
+import { distance } from "./look.ts";
 import type { Project } from "./project.ts";
+import { isLost } from "./running.ts";
 
 export interface AgentStatus {
   session: Session;
+  title: string | null;
   unread: number;
+  /** The ledger says that it lives, and its process is gone: seen here, recorded by the next repair. */
+  isLost: boolean;
+  ahead: number | null;
+  behind: number | null;
 }
 
 export interface Status {
@@ -35,11 +42,40 @@ export async function readStatus(project: Project): Promise<Status> {
     now,
     project: config.project.name,
     canonicalBranch: config.project.canonicalBranch,
-    agents: sessions
-      .filter((session) => session.capability !== ORCHESTRATOR && isShown(session))
-      .map((session) => ({ session, unread: unread.get(session.name) ?? 0 })),
+    agents: await inTurn(
+      sessions.filter((session) => session.capability !== ORCHESTRATOR && isShown(session)),
+      (session) => statusOf(project, session, unread),
+    ),
     orchestrators: sessions.filter((session) => session.capability === ORCHESTRATOR && isLive(session.state)),
     unread,
     overview: await project.ledger.overview(),
+  };
+}
+
+const AT_ONCE = 8;
+
+/** A git for each of two hundred agents, all at the same moment, would be slower than one after the other. */
+async function inTurn<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {
+  const done: R[] = [];
+  for (let at = 0; at < items.length; at += AT_ONCE) {
+    done.push(...(await Promise.all(items.slice(at, at + AT_ONCE).map(work))));
+  }
+  return done;
+}
+
+async function statusOf(
+  project: Project,
+  session: Session,
+  unread: ReadonlyMap<string, number>,
+): Promise<AgentStatus> {
+  const isGone = isLive(session.state) && (await isLost(session));
+  const apart = await distance(project, session.branch);
+  const task = session.taskId === null ? null : await project.ledger.findTask(session.taskId);
+  return {
+    session,
+    title: task?.title ?? null,
+    unread: unread.get(session.name) ?? 0,
+    isLost: isGone,
+    ...apart,
   };
 }

@@ -2,6 +2,7 @@ import { OverseerError } from "../domain/errors.ts";
 import { assertTaskId, quote } from "../domain/names.ts";
 import { newTaskId } from "../effects/ids.ts";
 import type { ClosedTask, NewTask, Task, TaskFilter } from "../store/contract.ts";
+import { announceCompletion } from "./complete.ts";
 import { type Caller, cleaner, journal, type Project } from "./project.ts";
 
 export type { Task };
@@ -11,10 +12,11 @@ const MAX_BODY = 64 * 1024;
 
 export type TaskDraft = Omit<NewTask, "id" | "at" | "actor">;
 
-export async function createTask(project: Project, caller: Caller, draft: TaskDraft): Promise<Task> {
+/** Checked, and with an id: what is still missing is the row. */
+export async function draftTask(project: Project, caller: Caller, draft: TaskDraft): Promise<NewTask> {
   assertDraft(draft);
   const clean = await cleaner(project);
-  const task: NewTask = {
+  return {
     ...draft,
     id: newTaskId(),
     title: clean(draft.title.trim()),
@@ -22,6 +24,10 @@ export async function createTask(project: Project, caller: Caller, draft: TaskDr
     at: project.clock.now(),
     actor: caller.name,
   };
+}
+
+export async function createTask(project: Project, caller: Caller, draft: TaskDraft): Promise<Task> {
+  const task = await draftTask(project, caller, draft);
   const created = await project.ledger.createTask(task);
   journal(project, [
     { at: task.at, type: "task.created", taskId: task.id, data: { task, status: created.status } },
@@ -29,6 +35,9 @@ export async function createTask(project: Project, caller: Caller, draft: TaskDr
   return created;
 }
 
+/**
+ * A worker says that it is done: what follows, its next Stop carries out. Anybody else closes the task at once.
+ */
 export async function closeTask(
   project: Project,
   caller: Caller,
@@ -49,12 +58,12 @@ export async function closeTask(
     });
   }
   const at = project.clock.now();
-  const clean = await cleaner(project);
-  const closed = await project.ledger.closeTask(id, {
-    reason: clean(reason.trim()),
-    actor: caller.name,
-    at,
-  });
+  const clean = (await cleaner(project))(reason.trim());
+  if (caller.kind === "worker") {
+    await announceCompletion(project, caller.session, clean);
+    return { task: await showTask(project, id), queued: [] };
+  }
+  const closed = await project.ledger.closeTask(id, { reason: clean, actor: caller.name, at });
   const { status, reason: kept } = closed.task;
   journal(project, [
     { at, type: "task.closed", taskId: id, data: { status, reason: kept, actor: caller.name } },

@@ -3,6 +3,7 @@ import { ORCHESTRATOR } from "../domain/names.ts";
 import { isLive } from "../domain/session.ts";
 import { exists, filesBelow, listFolder, readBytes, remove, removeIfEmpty } from "../effects/files.ts";
 import type { Paths } from "../effects/paths.ts";
+import { endTmuxServer } from "../effects/tmux.ts";
 import { canonicalBranch } from "./canonical-branch.ts";
 import { homeFiles } from "./init.ts";
 import { clearLeftovers, isAsWritten, planRemoval, removeFrom } from "./installation.ts";
@@ -21,6 +22,7 @@ export async function uninstallProject(project: Project, close: () => void): Pro
   const removal = planRemoval(paths);
   const kept = await changedFiles(project);
   const specs = filesBelow(paths.specs).map((file) => `${paths.specs}/${file}`);
+  await endTmuxServer(paths.root, project.env);
   close();
   await clearLeftovers(paths);
   removeFrom(paths, removal);
@@ -68,6 +70,6 @@ async function refuseWithWorkers(project: Project): Promise<void> {
     worktrees.length > 0 ? `.overseer/worktrees has work in it: ${worktrees.join(", ")}` : "",
   ];
   throw new OverseerError("workers_present", what.filter((part) => part !== "").join("; "), {
-    hint: "bring the work home and git worktree remove each of them, then overseer uninstall",
+    hint: "overseer stop --all, overseer worktree clean --all, then overseer uninstall",
   });
 }

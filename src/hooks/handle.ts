@@ -21,6 +21,8 @@ export interface HookCall {
   claudePid: number;
   now: number;
   print(text: string): void;
+  /** Starts, detached, what a worker's completion takes. */
+  finish(name: string): Promise<void>;
 }
 
 /** When each event shows mail. SessionStart shows none: the next prompt would acknowledge it before any model saw it. */
@@ -57,8 +59,20 @@ export function parseCall(eventName: string, text: string): { event: HookEvent; 
 export async function handleHook(call: HookCall): Promise<void> {
   const paths = pathsOf(call.root);
   const isRecorded = call.worker !== null || ORCHESTRATOR_RECORDS.includes(call.event);
-  const recorded = isRecorded ? await withLedger(paths, (ledger) => record(call, paths, ledger)) : null;
-  if (isForThisSession(call, recorded)) await withMail(call, paths, recorded?.session.name ?? ORCHESTRATOR);
+  let isCompleting = false;
+  const recorded = !isRecorded
+    ? null
+    : await withLedger(paths, async (ledger) => {
+        const now = await record(call, paths, ledger);
+        const isEnding = now !== null && (call.event === "Stop" || call.event === "SessionEnd");
+        isCompleting = isEnding && (await ledger.isCompleting(now.session.id));
+        return now;
+      });
+  if (!isForThisSession(call, recorded)) return;
+  const name = recorded?.session.name ?? ORCHESTRATOR;
+  const shown = await withMail(call, paths, name);
+  // Mail at the end of its turn gives it another one.
+  if (isCompleting && shown === 0) await call.finish(name);
 }
 
 async function withLedger<T>(paths: Paths, work: (ledger: HookLedger) => Promise<T>): Promise<T> {
@@ -70,10 +84,11 @@ async function withLedger<T>(paths: Paths, work: (ledger: HookLedger) => Promise
   }
 }
 
-async function withMail(call: HookCall, paths: Paths, recipient: string): Promise<void> {
+/** How many messages were shown. */
+async function withMail(call: HookCall, paths: Paths, recipient: string): Promise<number> {
   const mail = openMail(paths.mail, FOR_A_HOOK);
   try {
-    await handleMail(call, paths, mail, recipient);
+    return await handleMail(call, paths, mail, recipient);
   } finally {
     mail.close();
   }
@@ -87,7 +102,7 @@ export function isForThisSession(call: HookCall, recorded: Recorded | null): boo
 /** Activity, state, event and logs. Null when nobody has the key. */
 export async function record(call: HookCall, paths: Paths, sessions: Sessions): Promise<Recorded | null> {
   const { isRedacting } = readCompiled(paths);
-  const meaning = interpret(call.event, call.payload, isRedacting);
+  const meaning = interpret(call.event, call.payload, isRedacting, call.now);
   const key = call.worker ?? (await orchestratorKey(sessions, call));
   const recorded = key && (await sessions.recordActivity(key, toActivity(call, meaning)));
   if (recorded) writeSessionLogs(paths, recorded.session, call.now, meaning);
@@ -123,19 +138,20 @@ function toActivity(call: HookCall, meaning: Meaning): Activity {
   };
 }
 
-async function handleMail(call: HookCall, paths: Paths, mail: MailStore, recipient: string): Promise<void> {
+async function handleMail(call: HookCall, paths: Paths, mail: MailStore, recipient: string): Promise<number> {
   const { claudeSessionId } = call.payload;
   const delivery = DELIVERIES[call.event];
-  if (claudeSessionId === null) return;
+  if (claudeSessionId === null) return 0;
   if (call.event === "SessionEnd") {
     const released = await releaseAll(mail, recipient, claudeSessionId);
     await tellMail(call, paths, recipient, { shown: [], acknowledged: [], released });
   }
-  if (delivery === undefined) return;
+  if (delivery === undefined) return 0;
   const transcriptPath = PROOFS.includes(call.event) ? null : call.payload.transcriptPath;
   const door = { mail, recipient, claudeSessionId, claudePid: call.claudePid, transcriptPath, now: call.now };
   const delivered = await deliver(door, delivery, (text) => call.print(wrap(call.event, text)));
   await tellMail(call, paths, recipient, delivered);
+  return delivered.shown.length;
 }
 
 /** Mail shown at the end of a turn begins another one. */

@@ -17,11 +17,20 @@ export interface Session {
   depth: number;
   worktree: string | null;
   branch: string | null;
+  /** What the branch was made from. */
+  baseCommit: string | null;
+  model: string | null;
+  tmuxSession: string | null;
+  paneId: string | null;
   pid: number | null;
+  /** The pid with its start, once both are known. */
+  mark: ProcessMark | null;
   claudeSessionId: string | null;
   transcriptPath: string | null;
   state: SessionState;
   reason: WaitingReason | null;
+  /** When the reason is expected to be over, such as a rate limit. */
+  reasonUntil: number | null;
   cause: string;
   stateAt: number;
   startedAt: number;
@@ -47,8 +56,11 @@ export interface NewSession {
   depth?: number;
   worktree?: string | null;
   branch?: string | null;
+  baseCommit?: string | null;
+  model?: string | null;
   pid?: number | null;
   claudeSessionId?: string | null;
+  transcriptPath?: string | null;
   fileScope?: readonly string[];
 }
 
@@ -72,20 +84,128 @@ export interface Recorded {
   isCurrent: boolean;
 }
 
+/** What a spawn reserves beside the name. */
+export interface Reservation {
+  /** Who makes the spawn: dead before it is finished, somebody else must repair it. */
+  owner: ProcessMark;
+  maxConcurrent: number;
+  /** The task, where it is made together with its worker. */
+  newTask: NewTask | null;
+  /** What else a later incarnation must know. */
+  notes: Readonly<Record<string, unknown>>;
+}
+
 export interface Sessions {
-  /** `name_taken` when a live session has the name. */
-  registerSession(session: NewSession): Promise<Session>;
   /** The orchestrator's row for this Claude session, made when it is new. */
   ensureOrchestrator(session: NewSession & { claudeSessionId: string }): Promise<Session>;
   findSession(key: SessionKey): Promise<Recorded | null>;
   /** Activity, state and event in one transaction; null when nobody has that key. Does not bump the version. */
   recordActivity(key: SessionKey, activity: Activity): Promise<Recorded | null>;
+  /** Whether this session has said that it is done, which its next Stop carries out. */
+  isCompleting(sessionId: string): Promise<boolean>;
   /** The newest incarnation of a name. */
   currentSession(name: string): Promise<Session | null>;
   /** The live workers, oldest first. */
   liveWorkers(limit: number): Promise<Session[]>;
   /** The newest incarnation of every name and every live orchestrator, live ones first, oldest first within. */
   currentSessions(): Promise<Session[]>;
+}
+
+export interface Launched {
+  tmuxSession: string;
+  paneId: string;
+  pid: number;
+  mark: ProcessMark | null;
+  /** Null when only the pane was found. */
+  claudeSessionId: string | null;
+}
+
+export interface NewMergeEntry {
+  id: string;
+  branch: string;
+  commit: string;
+  into: string;
+  files: readonly string[];
+}
+
+export interface MergeEntry extends NewMergeEntry {
+  taskId: string | null;
+  sessionId: string | null;
+  status: string;
+  enqueuedAt: number;
+}
+
+/** The life of a worker beyond its hooks. Every method takes the event that tells of it, for the same transaction. */
+export interface Workers {
+  /**
+   * `name_taken` when a live session has the name. With a reservation also `too_many_workers`, `task_unknown`,
+   * `task_closed`, `task_taken`, `task_waits` and `scope_taken`, and an action of kind `spawn` with the session's id.
+   */
+  registerSession(session: NewSession, reservation?: Reservation): Promise<Session>;
+  recordLaunch(sessionId: string, launched: Launched, event: NewEvent): Promise<void>;
+  /** False when it has ended already, otherwise than as `stopped` or `zombie`. */
+  endSession(
+    sessionId: string,
+    end: { state: "stopped" | "failed" | "zombie"; cause: string; at: number },
+    event: NewEvent,
+  ): Promise<boolean>;
+  /** The next incarnation of a worker that has ended, or whose process is gone. `changed_meanwhile` if somebody was faster. */
+  succeedSession(previous: Session, next: NewSession, reservation: Reservation): Promise<Session>;
+  /**
+   * The session is completed, its entry stands in the queue, and its task waits for that or, with no entry, is done.
+   * Done twice, it is done once.
+   */
+  completeSession(
+    sessionId: string,
+    completion: { entry: NewMergeEntry | null; reason: string; at: number },
+    event: NewEvent,
+  ): Promise<{ queued: string[] }>;
+  /** The worktree is gone: its files are nobody's any more. Work that was given up leaves the merge queue too. */
+  releaseWorktree(name: string, isGivenUp: boolean, event: NewEvent): Promise<void>;
+  /** Every incarnation of a name, or every session that had a task, newest first. */
+  pastSessions(of: { name: string } | { taskId: string }): Promise<Session[]>;
+  mergeEntries(filter: { sessionId?: string; taskId?: string }): Promise<MergeEntry[]>;
+}
+
+export type ActionState = "planned" | "running" | "done" | "failed" | "unknown";
+
+/** Something that was decided and takes time: whoever is killed in the middle of it leaves it to the next. */
+export interface Action {
+  id: string;
+  kind: string;
+  subject: string;
+  payload: Record<string, unknown>;
+  state: ActionState;
+  owner: ProcessMark | null;
+  outcome: string | null;
+  createdAt: number;
+  updatedAt: number;
+}
+
+export interface Actions {
+  /** Does nothing when there is an action of that id. */
+  planAction(action: Pick<Action, "id" | "kind" | "subject" | "payload">, event: NewEvent): Promise<void>;
+  findAction(id: string): Promise<Action | null>;
+  openActions(kind: string): Promise<Action[]>;
+  /** Those that are over, newest first. */
+  pastActions(kind: string, limit: number): Promise<Action[]>;
+  /** Takes an action from the owner it was seen with, or from nobody; false when somebody was faster. */
+  takeAction(id: string, from: ProcessMark | null, owner: ProcessMark, at: number): Promise<boolean>;
+  noteAction(id: string, payload: Record<string, unknown>, at: number): Promise<void>;
+  endAction(id: string, state: "done" | "failed" | "unknown", outcome: string, at: number): Promise<void>;
+}
+
+export interface Leases {
+  /** Null when the lease is the holder's now; otherwise who has it. `dead` is a holder known to be gone. */
+  takeLease(
+    name: string,
+    holder: ProcessMark,
+    dead: ProcessMark | null,
+    expiresAt: number,
+  ): Promise<ProcessMark | null>;
+  dropLease(name: string, holder: ProcessMark): Promise<void>;
+  /** How long to wait, so that whatever has this name happens at most once in `everyMs`, however many ask. */
+  takeTurn(name: string, everyMs: number, at: number): Promise<number>;
 }
 
 export interface Task {
@@ -139,6 +259,16 @@ export interface Tasks {
   listTasks(filter: TaskFilter): Promise<Task[]>;
   /** Done, with the reason kept; a task that has been closed already is `task_closed`. */
   closeTask(id: string, close: { reason: string; actor: string; at: number }): Promise<ClosedTask>;
+  /** In progress; `task_closed` when it is not open any more. */
+  claimTask(id: string, at: number, event: NewEvent): Promise<void>;
+  /** Ready again, or cancelled, when nothing came of the claim. A task that is closed meanwhile stays so. */
+  unclaimTask(
+    id: string,
+    to: "queued" | "cancelled",
+    reason: string | null,
+    at: number,
+    event: NewEvent,
+  ): Promise<void>;
   taskIdsLike(prefix: string, limit: number): Promise<string[]>;
 }
 
@@ -183,7 +313,7 @@ export interface Restoration {
   events: readonly NewEvent[];
 }
 
-export interface Ledger extends Sessions, Tasks, Events {
+export interface Ledger extends Sessions, Workers, Actions, Leases, Tasks, Events {
   overview(): Promise<Overview>;
   restore(from: Restoration): Promise<{ sessions: number; tasks: number; events: number }>;
   /** The first problems a full check finds; empty when there are none. */

@@ -43,13 +43,7 @@ export async function primeFacts(
       .map((event) => ({ at: event.at, text: tell(event, isWorker) })),
     unread: unread.map(({ from, subject, type }) => ({ from, subject, type })),
     unreadTotal: unread.length < SHOWN ? unread.length : ((await mail.unreadCounts()).get(name) ?? 0),
-    others: others.map(({ name: otherName, capability, state, taskId, stateAt }) => ({
-      name: otherName,
-      capability,
-      state,
-      task: taskId,
-      since: stateAt,
-    })),
+    others: await Promise.all(others.map((other) => colleague(ledger, other))),
     readyTasks: isWorker
       ? []
       : (await ledger.listTasks({ status: "queued", limit: SHOWN + 1 })).map(({ id, title }) => ({
@@ -57,6 +51,14 @@ export async function primeFacts(
           title,
         })),
   };
+}
+
+async function colleague(ledger: Ledger, session: Session): Promise<PrimeFacts["others"][number]> {
+  const { name, capability, taskId, stateAt, fileScope } = session;
+  const task = taskId === null ? null : await ledger.findTask(taskId);
+  const state = session.reason ? `${session.state}: ${session.reason}` : session.state;
+  const about = task ? `${task.id} ${task.title}` : taskId;
+  return { name, capability, state, task: about, files: fileScope, since: stateAt };
 }
 
 /** Mail has its own section, and what begins and ends every turn tells nothing. */

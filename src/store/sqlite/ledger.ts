@@ -1,15 +1,20 @@
 import { TASK_STATUSES, type TaskStatus } from "../../domain/task.ts";
 import type { Ledger, Overview, Restoration } from "../contract.ts";
+import { actionsIn, leasesIn } from "./actions.ts";
 import { Connection, type OpenOptions } from "./connection.ts";
 import { eventsIn, hasEvent, insertEvent } from "./events.ts";
 import { LEDGER_SCHEMA } from "./ledger-schema.ts";
 import { insertSession, sessionsIn } from "./sessions.ts";
 import { insertTask, tasksIn } from "./tasks.ts";
+import { workersIn } from "./workers.ts";
 
 export function openLedger(file: string, options: OpenOptions): Ledger {
   const connection = Connection.open(file, LEDGER_SCHEMA, options);
   return {
     ...sessionsIn(connection),
+    ...workersIn(connection),
+    ...actionsIn(connection),
+    ...leasesIn(connection),
     ...tasksIn(connection),
     ...eventsIn(connection),
 

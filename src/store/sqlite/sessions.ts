@@ -1,7 +1,7 @@
-import { OverseerError } from "../../domain/errors.ts";
 import { canMove } from "../../domain/machine.ts";
 import { ORCHESTRATOR } from "../../domain/names.ts";
 import {
+  completionId,
   isLive,
   SESSION_MOVES,
   type SessionState,
@@ -12,7 +12,7 @@ import type { Activity, NewSession, Recorded, Session, SessionKey, Sessions } fr
 import type { Connection } from "./connection.ts";
 import { insertEvent } from "./events.ts";
 
-interface SessionRow {
+export interface SessionRow {
   id: string;
   name: string;
   capability: string;
@@ -21,11 +21,17 @@ interface SessionRow {
   depth: number;
   worktree: string | null;
   branch: string | null;
+  base_commit: string | null;
+  model: string | null;
+  tmux_session: string | null;
+  pane_id: string | null;
   pid: number | null;
+  pid_started: string | null;
   claude_session_id: string | null;
   transcript_path: string | null;
   state: SessionState;
   reason: WaitingReason | null;
+  reason_until: number | null;
   cause: string;
   state_at: number;
   started_at: number;
@@ -40,24 +46,13 @@ interface SessionRow {
   is_newest: number;
 }
 
-const COLUMNS = `id, name, capability, task_id, parent, depth, worktree, branch, pid, claude_session_id,
-  transcript_path, state, reason, cause, state_at, started_at, ended_at, last_activity_at, tool_name, tool_started_at,
+export const COLUMNS = `id, name, capability, task_id, parent, depth, worktree, branch, base_commit, model,
+  tmux_session, pane_id, pid, pid_started, claude_session_id, transcript_path, state, reason, reason_until, cause, state_at, started_at, ended_at, last_activity_at, tool_name, tool_started_at,
   tools_in_flight, file_scope, log_folder, version,
   seq = (SELECT max(seq) FROM sessions AS other WHERE other.name = sessions.name) AS is_newest`;
 
 export function sessionsIn(connection: Connection): Sessions {
   return {
-    async registerSession(session) {
-      return connection.write(() => {
-        if (liveSession(connection, session.name)) {
-          throw new OverseerError("name_taken", `${session.name} is the name of a live session`, {
-            hint: "choose another name, or see who is there: overseer status",
-          });
-        }
-        return register(connection, session);
-      });
-    },
-
     async ensureOrchestrator(session) {
       const find = () => rowOf(connection, { orchestrator: session.claudeSessionId });
       const known = find();
@@ -75,6 +70,11 @@ export function sessionsIn(connection: Connection): Sessions {
 
     async recordActivity(key, activity) {
       return connection.write(() => record(connection, key, activity));
+    },
+
+    async isCompleting(sessionId) {
+      const sql = "SELECT 1 FROM actions WHERE id = ? AND state = 'planned'";
+      return connection.first(sql, completionId(sessionId)) !== null;
     },
 
     async currentSession(name) {
@@ -112,8 +112,8 @@ export function insertSession(
 ): void {
   connection.run(
     `INSERT INTO sessions (id, name, capability, token_hash, task_id, parent, depth, worktree, branch, pid,
-       claude_session_id, file_scope, log_folder, state, cause, state_at, started_at, ended_at, last_activity_at)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+       base_commit, model, claude_session_id, transcript_path, file_scope, log_folder, state, cause, state_at, started_at,
+       ended_at, last_activity_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     session.id,
     session.name,
     session.capability,
@@ -124,7 +124,10 @@ export function insertSession(
     session.worktree ?? null,
     session.branch ?? null,
     session.pid ?? null,
+    session.baseCommit ?? null,
+    session.model ?? null,
     session.claudeSessionId ?? null,
+    session.transcriptPath ?? null,
     JSON.stringify(session.fileScope ?? []),
     session.logFolder,
     now.state,
@@ -136,7 +139,7 @@ export function insertSession(
   );
 }
 
-function register(connection: Connection, session: NewSession): Session {
+export function register(connection: Connection, session: NewSession): Session {
   insertSession(connection, session, { state: "booting", cause: "registered", at: session.startedAt });
   insertEvent(connection, {
     at: session.startedAt,
@@ -204,6 +207,7 @@ function toolsInFlight(row: SessionRow, activity: Activity): number {
 function moveState(connection: Connection, row: SessionRow, activity: Activity): void {
   const before = { state: row.state, reason: row.reason, cause: row.cause };
   const after = stepSession(before, activity.signal);
+  const until = activity.signal.kind === "waiting" ? (activity.signal.until ?? null) : null;
   if (
     after === before ||
     (after.state !== before.state && !canMove(SESSION_MOVES, before.state, after.state))
@@ -212,20 +216,21 @@ function moveState(connection: Connection, row: SessionRow, activity: Activity):
   row.state_at = activity.at;
   row.ended_at = isLive(after.state) ? null : activity.at;
   connection.run(
-    `UPDATE sessions SET state = ?, reason = ?, cause = ?, state_at = ?, ended_at = ?, version = version + 1
+    `UPDATE sessions SET state = ?, reason = ?, reason_until = ?, cause = ?, state_at = ?, ended_at = ?, version = version + 1
      WHERE id = ? AND version = ?`,
     after.state,
     after.reason,
+    until,
     after.cause,
     row.state_at,
     row.ended_at,
     row.id,
     row.version,
   );
-  Object.assign(row, after, { version: row.version + 1 });
+  Object.assign(row, after, { reason_until: until, version: row.version + 1 });
 }
 
-function rowOf(connection: Connection, key: SessionKey): SessionRow | null {
+export function rowOf(connection: Connection, key: SessionKey): SessionRow | null {
   const select = `SELECT ${COLUMNS} FROM sessions`;
   if ("tokenHash" in key) return connection.first(`${select} WHERE token_hash = ?`, key.tokenHash);
   if ("sessionId" in key) return connection.first(`${select} WHERE id = ?`, key.sessionId);
@@ -240,15 +245,7 @@ function isCurrent(row: SessionRow): boolean {
   return row.capability === ORCHESTRATOR || row.is_newest === 1;
 }
 
-function liveSession(connection: Connection, name: string): boolean {
-  const newest = connection.first<{ state: SessionState }>(
-    "SELECT state FROM sessions WHERE name = ? ORDER BY seq DESC LIMIT 1",
-    name,
-  );
-  return newest !== null && isLive(newest.state);
-}
-
-function toSession(row: SessionRow): Session {
+export function toSession(row: SessionRow): Session {
   return {
     id: row.id,
     name: row.name,
@@ -258,11 +255,17 @@ function toSession(row: SessionRow): Session {
     depth: row.depth,
     worktree: row.worktree,
     branch: row.branch,
+    baseCommit: row.base_commit,
+    model: row.model,
+    tmuxSession: row.tmux_session,
+    paneId: row.pane_id,
     pid: row.pid,
+    mark: row.pid === null || row.pid_started === null ? null : `${row.pid}:${row.pid_started}`,
     claudeSessionId: row.claude_session_id,
     transcriptPath: row.transcript_path,
     state: row.state,
     reason: row.reason,
+    reasonUntil: row.reason_until,
     cause: row.cause,
     stateAt: row.state_at,
     startedAt: row.started_at,

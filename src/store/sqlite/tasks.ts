@@ -36,11 +36,11 @@ const BY_URGENCY =
 export function tasksIn(connection: Connection): Tasks {
   return {
     async createTask(task) {
-      return connection.write(() => create(connection, task));
+      return connection.write(() => createTask(connection, task));
     },
 
     async findTask(id) {
-      return find(connection, id);
+      return findTask(connection, id);
     },
 
     async listTasks(filter) {
@@ -49,22 +49,32 @@ export function tasksIn(connection: Connection): Tasks {
 
     async closeTask(id, close) {
       return connection.write(() => {
-        const task = find(connection, id);
+        const task = findTask(connection, id);
         if (!task) throw unknownTask(id);
-        if (!isOpen(task.status)) {
-          throw new OverseerError("task_closed", `${id} is ${task.status} already`, {
-            hint: `overseer task show ${id}`,
-          });
-        }
-        moveTask(connection, task, "done", close.reason, close.at);
-        insertEvent(connection, {
-          at: close.at,
-          type: "task.closed",
-          taskId: id,
-          data: { actor: close.actor, reason: close.reason, from: task.status },
-        });
-        const queued = queueDependants(connection, id, close.at);
-        return { task: find(connection, id) ?? task, queued };
+        assertOpen(task);
+        const queued = closeOpen(connection, task, close);
+        return { task: findTask(connection, id) ?? task, queued };
+      });
+    },
+
+    async claimTask(id, at, event) {
+      connection.write(() => {
+        const task = findTask(connection, id);
+        if (!task) throw unknownTask(id);
+        assertOpen(task);
+        const ready = task.status === "blocked" ? moveTask(connection, task, "queued", null, at) : task;
+        if (ready.status !== "in_progress") moveTask(connection, ready, "in_progress", null, at);
+        insertEvent(connection, event);
+      });
+    },
+
+    async unclaimTask(id, to, reason, at, event) {
+      connection.write(() => {
+        const task = findTask(connection, id);
+        const isClaimed = task?.status === "in_progress";
+        if (!task || !isOpen(task.status) || (to === "queued" && !isClaimed)) return;
+        moveTask(connection, task, to, reason, at);
+        insertEvent(connection, event);
       });
     },
 
@@ -80,10 +90,11 @@ export function tasksIn(connection: Connection): Tasks {
   };
 }
 
-function create(connection: Connection, task: NewTask): Task {
-  if (find(connection, task.id)) throw new OverseerError("task_exists", `there is a task ${task.id} already`);
+export function createTask(connection: Connection, task: NewTask): Task {
+  if (findTask(connection, task.id))
+    throw new OverseerError("task_exists", `there is a task ${task.id} already`);
   const needed = task.dependsOn.map((id) => {
-    const found = find(connection, id);
+    const found = findTask(connection, id);
     if (found) return found;
     throw new OverseerError("dependency_unknown", `there is no task ${id} to depend on`, {
       hint: "overseer task list",
@@ -91,7 +102,7 @@ function create(connection: Connection, task: NewTask): Task {
   });
   const status: TaskStatus = needed.every((other) => other.status === "done") ? "queued" : "todo";
   insertTask(connection, task, status, null);
-  const created = find(connection, task.id);
+  const created = findTask(connection, task.id);
   if (!created) throw new Error(`task ${task.id} was not inserted`);
   insertEvent(connection, {
     at: task.at,
@@ -100,6 +111,30 @@ function create(connection: Connection, task: NewTask): Task {
     data: { actor: task.actor, title: task.title, status },
   });
   return created;
+}
+
+interface Close {
+  reason: string;
+  actor: string;
+  at: number;
+}
+
+function closeOpen(connection: Connection, task: Task, { reason, actor, at }: Close): string[] {
+  moveTask(connection, task, "done", reason, at);
+  const data = { actor, reason, from: task.status };
+  insertEvent(connection, { at, type: "task.closed", taskId: task.id, data });
+  return queueDependants(connection, task.id, at);
+}
+
+/** The tasks that became ready; none when somebody has closed it meanwhile. */
+export function closeIfOpen(
+  connection: Connection,
+  id: string,
+  actor: string,
+  close: Pick<Close, "reason" | "at">,
+): string[] {
+  const task = findTask(connection, id);
+  return task && isOpen(task.status) ? closeOpen(connection, task, { ...close, actor }) : [];
 }
 
 export function insertTask(
@@ -139,7 +174,7 @@ function queueDependants(connection: Connection, id: string, at: number): string
     id,
   );
   const ready = dependants
-    .map((row) => find(connection, row.task_id))
+    .map((row) => findTask(connection, row.task_id))
     .filter((task) => task?.status === "todo" && task.waitsFor.length === 0)
     .filter((task) => task !== null);
   for (const task of ready) {
@@ -155,7 +190,7 @@ function moveTask(
   to: TaskStatus,
   reason: string | null,
   at: number,
-): void {
+): Task {
   assertMove(TASK_MOVES, task.id, task.status, to);
   connection.run(
     `UPDATE tasks SET status = ?, reason = ?, updated_at = ?, ended_at = ?, version = version + 1
@@ -167,9 +202,10 @@ function moveTask(
     task.id,
     task.version,
   );
+  return { ...task, status: to, reason, version: task.version + 1 };
 }
 
-function find(connection: Connection, id: string): Task | null {
+export function findTask(connection: Connection, id: string): Task | null {
   const row = connection.first<TaskRow>(`${SELECT} WHERE id = ? AND kind <> 'goal'`, id);
   return row && toTask(row);
 }
@@ -185,6 +221,11 @@ function list(connection: Connection, filter: TaskFilter): Task[] {
     filter.limit ?? -1,
   );
   return rows.map(toTask);
+}
+
+function assertOpen({ id, status }: Task): void {
+  if (isOpen(status)) return;
+  throw new OverseerError("task_closed", `${id} is ${status} already`, { hint: `overseer task show ${id}` });
 }
 
 function unknownTask(id: string): OverseerError {

@@ -1,0 +1,25 @@
+import type { Run } from "../cli/command.ts";
+import { toGivenList, toLevel } from "../cli/values.ts";
+import { agentView } from "../cli/views.ts";
+import { sling } from "../flows/spawn.ts";
+
+export const run: Run = async (context, typed) => {
+  const isWaiting = !typed.has("noWait");
+  const session = await sling(context.project, await context.caller(), {
+    what: typed.args[0] ?? "",
+    name: typed.text("name") ?? "",
+    capability: typed.text("capability") ?? "",
+    spec: typed.text("spec"),
+    files: toGivenList(typed.text("files"), "--files"),
+    model: typed.text("model"),
+    parent: typed.text("parent"),
+    depth: toLevel(typed.text("depth")),
+    base: typed.text("base"),
+    isWaiting,
+  });
+  context.output.done({ agent: agentView(session, 0) }, (style) => {
+    const doing = isWaiting ? "is at work on" : "was launched on";
+    const next = style.dim(`overseer peek ${session.name}, overseer wait ${session.name}`);
+    return `${style.bold(session.name)} ${style.green(doing)} ${session.taskId} (${session.branch})\n${next}`;
+  });
+};

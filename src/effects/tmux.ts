@@ -1,0 +1,133 @@
+import { OverseerError } from "../domain/errors.ts";
+import { exists, remove } from "./files.ts";
+import { packageFile } from "./package.ts";
+import { type RunResult, run, runOnTerminal } from "./run.ts";
+
+const TIMEOUT_MS = 15_000;
+const WIDTH = 200;
+const HEIGHT = 50;
+/** The server keeps the environment of whoever starts it; everything else is each pane's own. */
+const SERVER_ENVIRONMENT = ["PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TERM"];
+
+export interface Pane {
+  session: string;
+  id: string;
+  pid: number;
+  /** Its process has ended; what it last showed can still be read. */
+  isDead: boolean;
+  /** The argv it was started with, as tmux prints it. */
+  command: string;
+}
+
+export interface Tmux {
+  readonly socket: string;
+  /** A new session with one pane, in which `argv` runs without a shell in between; null when the name is taken. */
+  open(
+    session: string,
+    argv: readonly [string, ...string[]],
+  ): Promise<{ paneId: string; pid: number } | null>;
+  /** None where no server runs. */
+  panes(): Promise<Pane[]>;
+  /** What a pane shows, and so many lines before that. */
+  text(paneId: string, linesBefore: number): Promise<string>;
+  close(paneId: string): Promise<void>;
+  /** Hands the terminal over until the person leaves the session. */
+  attach(session: string): Promise<number>;
+  attachCommand(session: string): string[];
+}
+
+/** One server per repository. */
+export function tmuxSocket(root: string): string {
+  return `overseer-${Bun.CryptoHasher.hash("sha256", root, "hex").slice(0, 12)}`;
+}
+
+/** tmux on a socket of our own, so that neither the user's server nor their configuration is ever touched. */
+export function tmuxAt(
+  bin: string,
+  socket: string,
+  inherited: Readonly<Record<string, string | undefined>>,
+): Tmux {
+  const env = { ...clean(inherited), SHELL: "/bin/sh" };
+  const base: [string, ...string[]] = [bin, "-u", "-L", socket, "-f", packageFile("templates", "tmux.conf")];
+  // Not in the user's folder: tmux keeps the working directory of whoever starts its server busy.
+  const call = (args: readonly string[]) => run([...base, ...args], { env, cwd: "/", timeoutMs: TIMEOUT_MS });
+  return {
+    socket,
+
+    async open(session, argv) {
+      const size = ["-x", String(WIDTH), "-y", String(HEIGHT)];
+      const format = ["-P", "-F", "#{pane_id} #{pane_pid}"];
+      const result = await call(["new-session", "-d", "-s", session, ...size, ...format, "--", ...argv]);
+      if (/duplicate session/.test(result.stderr)) return null;
+      if (result.exitCode !== 0) throw failed(result);
+      const [paneId = "", pid = ""] = result.stdout.trim().split(" ");
+      return { paneId, pid: Number(pid) };
+    },
+
+    async panes() {
+      const fields = ["session_name", "pane_id", "pane_pid", "pane_dead", "pane_start_command"];
+      const format = fields.map((field) => `#{${field}}`).join("\t");
+      const result = await call(["list-panes", "-a", "-F", format]);
+      if (result.exitCode !== 0 && !hasNoServer(result)) throw failed(result);
+      return result.exitCode === 0 ? result.stdout.trimEnd().split("\n").flatMap(toPane) : [];
+    },
+
+    async text(paneId, linesBefore) {
+      const result = await call(["capture-pane", "-p", "-J", "-t", paneId, "-S", `-${linesBefore}`]);
+      if (result.exitCode !== 0) throw failed(result);
+      return result.stdout.replace(/\s+$/, "");
+    },
+
+    async close(paneId) {
+      const result = await call(["kill-pane", "-t", paneId]);
+      const isGone = hasNoServer(result) || /can't find pane/.test(result.stderr);
+      if (result.exitCode !== 0 && !isGone) throw failed(result);
+    },
+
+    attach: (session) =>
+      runOnTerminal([...base, "attach-session", "-t", `=${session}`], { ...env, ...terminal(inherited) }),
+
+    attachCommand: (session) => [bin, "-L", socket, "attach-session", "-t", `=${session}`],
+  };
+}
+
+/** Nothing is left of the server that belongs to a repository; the configuration, which may be broken, is not asked. */
+export async function endTmuxServer(
+  root: string,
+  inherited: Readonly<Record<string, string | undefined>>,
+): Promise<void> {
+  // TMUX_TMPDIR never reaches our tmux, so this is where its sockets are.
+  const socket = `/tmp/tmux-${process.getuid?.() ?? 0}/${tmuxSocket(root)}`;
+  if (!exists(socket)) return;
+  await run(["tmux", "-L", tmuxSocket(root), "kill-server"], {
+    env: clean(inherited),
+    timeoutMs: TIMEOUT_MS,
+  });
+  remove(socket);
+}
+
+function clean(inherited: Readonly<Record<string, string | undefined>>): Record<string, string> {
+  const kept = SERVER_ENVIRONMENT.map((name) => [name, inherited[name]] as const);
+  return Object.fromEntries(kept.filter((pair): pair is [string, string] => pair[1] !== undefined));
+}
+
+function terminal({ TERM = "xterm-256color", COLORTERM }: Readonly<Record<string, string | undefined>>) {
+  return { TERM, ...(COLORTERM === undefined ? {} : { COLORTERM }) };
+}
+
+function toPane(line: string): Pane[] {
+  const [session = "", id = "", pid = "", dead = "", ...command] = line.split("\t");
+  return id === ""
+    ? []
+    : [{ session, id, pid: Number(pid), isDead: dead === "1", command: command.join("\t") }];
+}
+
+function hasNoServer({ stderr }: RunResult): boolean {
+  return /no server running|error connecting|server exited|lost server/.test(stderr);
+}
+
+function failed({ stderr, stdout }: RunResult): OverseerError {
+  return new OverseerError("command_failed", `tmux: ${(stderr || stdout).trim().slice(0, 500)}`, {
+    hint: "overseer doctor",
+  });
+}

@@ -1,0 +1,148 @@
+import { OverseerError } from "../domain/errors.ts";
+import { ORCHESTRATOR } from "../domain/names.ts";
+import { isLive, type SessionState } from "../domain/session.ts";
+import { listFolder } from "../effects/files.ts";
+import type { Session } from "../store/contract.ts";
+import { closePane } from "./launch.ts";
+import {
+  bringBackCommand,
+  discard,
+  examineLeavings,
+  isSafe,
+  type Leavings,
+  refusal,
+  worktreePath,
+} from "./leavings.ts";
+import { unknownAgent } from "./prime.ts";
+import { journal, type Project, sessionEvent, tell } from "./project.ts";
+import { isRunning } from "./running.ts";
+
+export interface WorktreeLine extends Leavings {
+  state: SessionState | null;
+  taskId: string | null;
+}
+
+/** Every worktree or branch that a worker has, with what would be lost. Changes nothing. */
+export async function listLeavings(project: Project): Promise<WorktreeLine[]> {
+  const lines: WorktreeLine[] = [];
+  for (const name of await namesWithWork(project)) {
+    const session = await project.ledger.currentSession(name);
+    const leavings = await examineLeavings(project, knownOf(name, session));
+    if (leavings) lines.push({ ...leavings, state: session?.state ?? null, taskId: session?.taskId ?? null });
+  }
+  return lines;
+}
+
+function knownOf(name: string, session: Session | null) {
+  return session ?? { name, branch: null, baseCommit: null };
+}
+
+/** Those of the ledger, and folders that the ledger knows nothing of. */
+async function namesWithWork(project: Project): Promise<string[]> {
+  const sessions = await project.ledger.currentSessions();
+  const names = sessions.filter(({ capability }) => capability !== ORCHESTRATOR).map(({ name }) => name);
+  const folder = (await worktreePath(project, "x")).slice(0, -2);
+  return [...new Set([...names, ...listFolder(folder)])];
+}
+
+export interface CleanRequest {
+  name: string | undefined;
+  isCompletedOnly: boolean;
+  isForced: boolean;
+}
+
+export interface Cleaned {
+  name: string;
+  branch: string | null;
+  rescueRef: string | null;
+  /** Brings back what was saved. */
+  bringBack: string | null;
+}
+
+export interface CleanResult {
+  removed: Cleaned[];
+  refused: { name: string; why: OverseerError }[];
+}
+
+/** Removes what is proven to have landed; the rest is refused, or, when forced, saved first. */
+export async function cleanWorktrees(project: Project, request: CleanRequest): Promise<CleanResult> {
+  const result: CleanResult = { removed: [], refused: [] };
+  for (const name of await targets(project, request)) {
+    try {
+      const cleaned = await cleanOne(project, name, request.isForced);
+      if (cleaned) result.removed.push(cleaned);
+      else if (request.name !== undefined) throw nothingLeft(name);
+    } catch (error) {
+      if (!(error instanceof OverseerError) || request.name !== undefined) throw error;
+      result.refused.push({ name, why: error });
+    }
+  }
+  return result;
+}
+
+async function targets(project: Project, request: CleanRequest): Promise<string[]> {
+  const names = await namesWithWork(project);
+  if (request.name === undefined && !request.isCompletedOnly) return names;
+  if (request.name === undefined) {
+    const sessions = await project.ledger.currentSessions();
+    return sessions.filter(({ state }) => state === "completed").map(({ name }) => name);
+  }
+  if (names.includes(request.name)) return [request.name];
+  throw await unknownAgent(project, request.name);
+}
+
+function nothingLeft(name: string): OverseerError {
+  return new OverseerError("worktree_left", `${name} has neither a worktree nor a branch`, {
+    hint: "overseer worktree list",
+  });
+}
+
+async function cleanOne(project: Project, name: string, isForced: boolean): Promise<Cleaned | null> {
+  const session = await project.ledger.currentSession(name);
+  if (session) await assertEnded(session);
+  const leavings = await examineLeavings(project, knownOf(name, session));
+  if (!leavings) return null;
+  const isGivenUp = !isSafe(leavings);
+  if (isGivenUp && !isForced) throw refusal(leavings, session);
+  const { rescueRef, branch } = await discard(project, leavings);
+  if (session) await release(project, session, isGivenUp, rescueRef);
+  else await tell(project, [orphanRemoved(project, name, rescueRef)]);
+  return { name, branch, rescueRef, bringBack: rescueRef && bringBackCommand(project, name, rescueRef) };
+}
+
+async function assertEnded(session: Session): Promise<void> {
+  const { name, state } = session;
+  if ((await isRunning(session)) || state === "booting") {
+    throw new OverseerError("still_alive", `${name} is still ${state}`, { hint: `overseer stop ${name}` });
+  }
+}
+
+function orphanRemoved(project: Project, name: string, rescueRef: string | null) {
+  const at = project.clock.now();
+  return { at, type: "worktree.removed" as const, agent: name, data: { rescueRef } };
+}
+
+/** Its files are free again, and a task that nobody has finished is ready again. */
+async function release(
+  project: Project,
+  session: Session,
+  isGivenUp: boolean,
+  rescueRef: string | null,
+): Promise<void> {
+  const { ledger, clock } = project;
+  await closePane(project, session);
+  const at = clock.now();
+  if (isLive(session.state)) {
+    const died = sessionEvent(session, "session.died", at, { was: session.state });
+    await ledger.endSession(session.id, { state: "zombie", cause: "its process is gone", at }, died);
+  }
+  const event = sessionEvent(session, "worktree.removed", at, { worktree: session.worktree, rescueRef });
+  await ledger.releaseWorktree(session.name, isGivenUp, event);
+  journal(project, [event]);
+  if (session.taskId === null || (session.state === "completed" && !isGivenUp)) return;
+  const [latest] = await ledger.pastSessions({ taskId: session.taskId });
+  if (latest?.id !== session.id) return; // somebody else has it now
+  const released = sessionEvent(session, "task.released", at, { cancelled: false });
+  await ledger.unclaimTask(session.taskId, "queued", null, at, released);
+  journal(project, [released]);
+}

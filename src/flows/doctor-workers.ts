@@ -1,0 +1,116 @@
+import { OverseerError } from "../domain/errors.ts";
+import { isLive } from "../domain/session.ts";
+import { exists, filesBelow, remove } from "../effects/files.ts";
+import { isAlive } from "../effects/processes.ts";
+import { listLeavings } from "./clean.ts";
+import type { Finding } from "./doctor.ts";
+import { discard, isSafe } from "./leavings.ts";
+import { loadManifest } from "./manifest.ts";
+import type { Project } from "./project.ts";
+import { findTroubles, repairWorkers, type Trouble } from "./repair.ts";
+
+export async function checkManifest(project: Project): Promise<Finding> {
+  try {
+    const { agents } = await loadManifest(project);
+    return { check: "roles", verdict: "ok", detail: Object.keys(agents).join(", ") };
+  } catch (error) {
+    if (!(error instanceof OverseerError)) throw error;
+    const hint = error.hint === undefined ? {} : { hint: error.hint };
+    return { check: "roles", verdict: "broken", detail: error.message, ...hint };
+  }
+}
+
+/** Half-made spawns, workers whose process is gone, and those that finished without anybody noticing. */
+export async function checkWorkers(project: Project, isFixing: boolean): Promise<Finding> {
+  const troubles = isFixing ? await repairWorkers(project) : await findTroubles(project);
+  if (troubles.length > 0) {
+    const detail = troubles.map(inWords).join("; ");
+    if (!isFixing) return { check: "workers", verdict: "broken", detail, hint: "overseer doctor --fix" };
+    return { check: "workers", verdict: "fixed", detail };
+  }
+  return { check: "workers", verdict: "ok", detail: `${(await project.ledger.liveWorkers(-1)).length} live` };
+}
+
+function inWords({ kind, session }: Trouble): string {
+  switch (kind) {
+    case "half-made":
+      return `the sling of ${session.name} was killed before it was done`;
+    case "never started":
+      return `${session.name} was launched and never started`;
+    case "died":
+      return `${session.name} is called ${session.state}, but its process is gone (overseer resume ${session.name})`;
+    case "unfinished":
+      return `${session.name} has finished, and that was not carried out`;
+  }
+}
+
+/** Panes on our own socket that no live session has, and launches that never came to be. */
+export async function checkPanes(project: Project, isFixing: boolean): Promise<Finding> {
+  const tmux = await project.tmux();
+  const panes = await tmux.panes();
+  const sessions = await project.ledger.currentSessions();
+  const live = sessions.filter(({ state }) => isLive(state));
+  const strays = panes.filter((pane) => !live.some(({ id }) => pane.command.includes(`launch-${id}.json`)));
+  const files = await strayLaunches(project);
+  if (strays.length + files.length === 0) return { check: "panes", verdict: "ok", detail: `${panes.length}` };
+  const detail = `nobody's: ${[...strays.map(({ session }) => session), ...files].join(", ")}`;
+  if (!isFixing) return { check: "panes", verdict: "warning", detail, hint: "overseer doctor --fix" };
+  for (const { id } of strays) await tmux.close(id);
+  for (const file of files) remove(`${project.paths.agents}/${file}`);
+  return { check: "panes", verdict: "fixed", detail };
+}
+
+/** A launch file has a token in it, and goes with the launch; it stays only where somebody was killed. */
+async function strayLaunches(project: Project): Promise<string[]> {
+  const open = await project.ledger.openActions("spawn");
+  const owned = await Promise.all(open.map(async ({ owner }) => owner !== null && (await isAlive(owner))));
+  const busy = open.filter((_, at) => owned[at]).map(({ id }) => `launch-${id}.json`);
+  return filesBelow(project.paths.agents).filter((file) => {
+    const name = file.slice(file.lastIndexOf("/") + 1);
+    return /^(?:launch-.*\.json|(?:rescue|diff)-index-\d+)$/.test(name) && !busy.includes(name);
+  });
+}
+
+/** Worktrees that the ledger knows nothing of, and live workers without one. */
+export async function checkWorktrees(project: Project, isFixing: boolean): Promise<Finding> {
+  if (isFixing) await project.git.ask(project.paths.root, ["worktree", "prune"]);
+  const leavings = await listLeavings(project);
+  const orphans = leavings.filter(({ state, hasWorktree }) => state === null && hasWorktree);
+  const sessions = await project.ledger.currentSessions();
+  const gone = sessions.filter((s) => isLive(s.state) && s.worktree !== null && !exists(s.worktree));
+  if (orphans.length + gone.length === 0) {
+    const count = leavings.filter(({ hasWorktree }) => hasWorktree).length;
+    return { check: "worktrees", verdict: "ok", detail: `${count}` };
+  }
+  const removable = isFixing ? orphans.filter((orphan) => isSafe(orphan) && orphan.tips.length > 0) : [];
+  for (const orphan of removable) await discard(project, orphan);
+  const kept = orphans.filter((orphan) => !removable.includes(orphan)).map(({ name }) => name);
+  const detail = [
+    removable.length > 0
+      ? `nobody's and empty, removed: ${removable.map(({ name }) => name).join(", ")}`
+      : "",
+    kept.length > 0 ? `nobody's: ${kept.join(", ")}` : "",
+    gone.length > 0 ? `missing, of ${gone.map(({ name }) => name).join(", ")}` : "",
+  ];
+  const isMended = kept.length + gone.length === 0;
+  const hint =
+    kept.length > 0 ? `overseer worktree clean ${kept[0]} --force` : "overseer resume makes it anew";
+  const said = detail.filter((part) => part !== "").join("; ");
+  return {
+    check: "worktrees",
+    verdict: isMended ? "fixed" : "warning",
+    detail: said,
+    ...(isMended ? {} : { hint }),
+  };
+}
+
+export async function checkRescues(project: Project): Promise<Finding> {
+  const refs = await project.git.ask(project.paths.root, [
+    "for-each-ref",
+    "--format=%(refname)",
+    "refs/overseer/rescue",
+  ]);
+  const names = refs.split("\n").filter((ref) => ref !== "");
+  const shown = names.length === 0 ? "none" : `${names.length}: ${names.slice(-3).join(", ")}`;
+  return { check: "rescues", verdict: "ok", detail: shown };
+}

@@ -1,0 +1,204 @@
+import { messageOf } from "../domain/errors.ts";
+import { completionId } from "../domain/session.ts";
+import { hasReached } from "../domain/spawn.ts";
+import { remove } from "../effects/files.ts";
+import { logError } from "../effects/logs.ts";
+import { agentFiles } from "../effects/paths.ts";
+import { endTree } from "../effects/process-tree.ts";
+import { isAlive, processMark } from "../effects/processes.ts";
+import type { Action, Session } from "../store/contract.ts";
+import { finishCompletion, leavePane } from "./complete.ts";
+import { paneOf, tmuxSessionOf } from "./launch.ts";
+import { selfMark } from "./lease.ts";
+import { discard, examineLeavings } from "./leavings.ts";
+import { journal, logSession, type Project, sessionEvent } from "./project.ts";
+
+import { isLost, isRunning } from "./running.ts";
+
+/** What a process that was killed, or a worker that died, has left behind. */
+export type Trouble =
+  /** A sling that is gone in the middle of its work. */
+  | { kind: "half-made"; session: Session; action: Action }
+  /** Launched, and its SessionStart hook never came. */
+  | { kind: "never started"; session: Session; action: Action }
+  /** Its process is gone, and no hook has said so. */
+  | { kind: "died"; session: Session }
+  /** It said that it is done, and nobody has carried that out. */
+  | { kind: "unfinished"; session: Session };
+
+/** Reads only. */
+export async function findTroubles(project: Project): Promise<Trouble[]> {
+  return [
+    ...(await brokenSpawns(project)),
+    ...(await lostWorkers(project)),
+    ...(await unfinishedOnes(project)),
+  ];
+}
+
+export async function repairWorkers(project: Project): Promise<Trouble[]> {
+  const troubles = await findTroubles(project);
+  for (const trouble of troubles) await repairOne(project, trouble);
+  return troubles;
+}
+
+async function brokenSpawns(project: Project): Promise<Trouble[]> {
+  const found: Trouble[] = [];
+  for (const action of await project.ledger.openActions("spawn")) {
+    if (action.owner !== null && (await isAlive(action.owner))) continue;
+    const session = (await project.ledger.findSession({ sessionId: action.id }))?.session;
+    if (session) found.push({ kind: "half-made", session, action });
+  }
+  const { config } = await project.config();
+  const workers = await project.ledger.liveWorkers(-1);
+  const late = workers.filter(
+    ({ state, stateAt }) => state === "booting" && project.clock.now() - stateAt > config.agents.bootTimeout,
+  );
+  for (const session of late) {
+    const action = await project.ledger.findAction(session.id);
+    if (action?.state === "done") found.push({ kind: "never started", session, action });
+  }
+  return found;
+}
+
+async function lostWorkers(project: Project): Promise<Trouble[]> {
+  const found: Trouble[] = [];
+  for (const session of await project.ledger.liveWorkers(-1)) {
+    const isDead = session.state !== "booting" && (await isLost(session));
+    if (isDead && !(await project.ledger.isCompleting(session.id))) found.push({ kind: "died", session });
+  }
+  return found;
+}
+
+/** Announced and then neither begun nor ended, by a session that will not come to its Stop any more. */
+async function unfinishedOnes(project: Project): Promise<Trouble[]> {
+  const found: Trouble[] = [];
+  for (const action of await project.ledger.openActions("complete")) {
+    const session = (
+      await project.ledger.findSession({ sessionId: action.id.slice(completionId("").length) })
+    )?.session;
+    const isAtIt = action.owner !== null && (await isAlive(action.owner));
+    if (!session || isAtIt) continue;
+    const isWorking = (await isRunning(session)) && session.state !== "idle";
+    if (action.state === "running" || !isWorking) found.push({ kind: "unfinished", session });
+  }
+  return found;
+}
+
+async function repairOne(project: Project, trouble: Trouble): Promise<void> {
+  const { session } = trouble;
+  switch (trouble.kind) {
+    case "half-made":
+      return await repairSpawn(project, session, trouble.action);
+    case "never started":
+      return await undoSpawn(project, session.id, new Error("it was not ready in time"));
+    case "died":
+      return await recordDeath(project, session);
+    case "unfinished":
+      await finishCompletion(project, session);
+  }
+}
+
+/** One that got as far as a living Claude Code is kept; anything less is undone. */
+async function repairSpawn(project: Project, session: Session, action: Action): Promise<void> {
+  const { ledger, clock } = project;
+  if (!(await ledger.takeAction(action.id, action.owner, await selfMark(), clock.now()))) return;
+  const adopted = session.mark === null ? await adoptPane(project, session) : session;
+  const isUp = await isRunning(adopted);
+  if (isUp || adopted.state !== "booting") {
+    return await ledger.endAction(action.id, "done", "adopted", clock.now());
+  }
+  const why = new Error(`the sling was killed (at ${String(action.payload.step)})`);
+  await undoSpawn(project, session.id, why, "unknown");
+}
+
+/** tmux had opened the pane, and whoever asked for it was killed before that was recorded. */
+async function adoptPane(project: Project, session: Session): Promise<Session> {
+  const pane = await paneOf(project, session);
+  const mark = pane && !pane.isDead ? await processMark(pane.pid) : null;
+  if (!pane || mark === null) return session;
+  const launched = {
+    paneId: pane.id,
+    pid: pane.pid,
+    mark,
+    tmuxSession: tmuxSessionOf(session.name),
+  };
+  const event = sessionEvent(session, "session.launched", project.clock.now(), {
+    pane: pane.id,
+    pid: pane.pid,
+  });
+  await project.ledger.recordLaunch(
+    session.id,
+    { ...launched, claudeSessionId: session.claudeSessionId },
+    event,
+  );
+  logSession(project, session, event);
+  return { ...session, ...launched };
+}
+
+async function recordDeath(project: Project, session: Session): Promise<void> {
+  const at = project.clock.now();
+  const event = sessionEvent(session, "session.died", at, { was: session.state, pid: session.pid });
+  const end = { state: "zombie" as const, cause: "its process is gone", at };
+  if (await project.ledger.endSession(session.id, end, event)) logSession(project, session, event);
+}
+
+/**
+ * Takes back whatever a spawn has made: pane, claim, worktree, branch, files. What the worker may have done meanwhile
+ * is saved first. A part that cannot be taken back now is logged, and left to the next repair.
+ */
+export async function undoSpawn(
+  project: Project,
+  sessionId: string,
+  why: unknown,
+  verdict: "failed" | "unknown" = "failed",
+): Promise<void> {
+  const session = (await project.ledger.findSession({ sessionId }))?.session;
+  const action = await project.ledger.findAction(sessionId);
+  if (!session || !action) return;
+  try {
+    if (typeof action.payload.setup === "string") await endTree(action.payload.setup, 0);
+    await leavePane(project, session);
+    await giveBackTask(project, session, action);
+    if (hasReached(action.payload.step, "worktree"))
+      await removeMade(project, session, hasReached(action.payload.step, "launch"));
+    await recordFailure(project, session, messageOf(why), verdict);
+  } catch (error) {
+    logError(project.paths, project.clock.now(), `undoing the spawn of ${session.name}`, error);
+  }
+}
+
+async function giveBackTask(project: Project, session: Session, action: Action): Promise<void> {
+  const isNew = action.payload.isNewTask === true;
+  if (session.taskId === null || !(isNew || hasReached(action.payload.step, "claim"))) return;
+  const at = project.clock.now();
+  const reason = isNew ? `${session.name} could not be started` : null;
+  const event = sessionEvent(session, "task.released", at, { cancelled: isNew });
+  await project.ledger.unclaimTask(session.taskId, isNew ? "cancelled" : "queued", reason, at, event);
+  journal(project, [event]);
+}
+
+/** Before its launch, all that stands in the worktree is what was prepared there. */
+async function removeMade(project: Project, session: Session, hasLaunched: boolean): Promise<void> {
+  const { settings, systemPrompt, excludes } = agentFiles(project.paths, session.name);
+  const leavings = await examineLeavings(project, session);
+  if (leavings) await discard(project, hasLaunched ? leavings : { ...leavings, dirty: [], isLanded: true });
+  for (const file of [settings, systemPrompt, excludes]) remove(file);
+  const event = sessionEvent(session, "worktree.removed", project.clock.now(), {
+    worktree: session.worktree,
+  });
+  await project.ledger.releaseWorktree(session.name, false, event);
+}
+
+async function recordFailure(
+  project: Project,
+  session: Session,
+  why: string,
+  verdict: "failed" | "unknown",
+): Promise<void> {
+  const at = project.clock.now();
+  const [cause = "it could not be started"] = why.split("\n");
+  const event = sessionEvent(session, "session.spawn_failed", at, { why });
+  await project.ledger.endSession(session.id, { state: "failed", cause, at }, event);
+  await project.ledger.endAction(session.id, verdict, why, at);
+  logSession(project, session, event);
+}

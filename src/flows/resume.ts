@@ -1,0 +1,136 @@
+import { OverseerError } from "../domain/errors.ts";
+import { ORCHESTRATOR } from "../domain/names.ts";
+import { isLive } from "../domain/session.ts";
+import { firstPrompt, resumePrompt } from "../domain/spawn.ts";
+import { hasConversation } from "../effects/claude.ts";
+import { exists } from "../effects/files.ts";
+import { addWorktreeAgain, commitOf } from "../effects/worktrees.ts";
+import type { Session } from "../store/contract.ts";
+import { isBelow } from "./caller.ts";
+import { finishCompletion } from "./complete.ts";
+import { assertPrograms, awaitStart, closePane, launch } from "./launch.ts";
+import { selfMark, withLease } from "./lease.ts";
+import { chooseDefinition, loadManifest } from "./manifest.ts";
+import { writeInstructions } from "./prepare.ts";
+import { type Caller, logSession, type Project, sessionEvent } from "./project.ts";
+import { type Registered, registerWorker } from "./register.ts";
+import { isRunning } from "./running.ts";
+import { handoffOf, readSpec } from "./spawn.ts";
+import { showTask } from "./tasks.ts";
+
+/** Whether there is anything to resume: it has ended without being done, or its process is gone. */
+export async function isResumable(session: Session): Promise<boolean> {
+  if (session.worktree === null || session.state === "completed") return false;
+  return !(isLive(session.state) && (await isRunning(session)));
+}
+
+/** Everybody that the caller may resume and that has to be. */
+export async function resumable(project: Project, caller: Caller): Promise<Session[]> {
+  const found: Session[] = [];
+  for (const session of await project.ledger.currentSessions()) {
+    if (session.capability === ORCHESTRATOR || !(await isResumable(session))) continue;
+    if (await isBelow(project, caller, session)) found.push(session);
+  }
+  return found;
+}
+
+/**
+ * The next incarnation of a worker, in the same worktree and, where Claude Code has written it down, in the same
+ * conversation. One that had said that it is done is finished instead: null.
+ */
+export async function resumeWorker(
+  project: Project,
+  session: Session,
+  isWaiting: boolean,
+): Promise<Session | null> {
+  await assertResumable(session);
+  if (await project.ledger.isCompleting(session.id)) {
+    await finishCompletion(project, session);
+    return null;
+  }
+  const bin = await assertPrograms(project);
+  const definition = chooseDefinition(await loadManifest(project), session.capability);
+  const task = await showTask(project, session.taskId ?? "");
+  await ensureWorktree(project, session);
+  await closePane(project, session);
+  const registered = await succeed(project, session);
+  const next = registered.session;
+  try {
+    const brief = { task, definition, ...(await rememberedBrief(project, session)) };
+    await writeInstructions(project, next, brief);
+    const isKnown = next.claudeSessionId !== null;
+    const words = { ...next, taskId: task.id, title: task.title };
+    await launch(project, registered, {
+      bin,
+      session: isKnown
+        ? { kind: "resumed", id: next.claudeSessionId ?? "" }
+        : { kind: "new", id: crypto.randomUUID() },
+      model: session.model,
+      prompt: isKnown ? resumePrompt(words) : firstPrompt(words),
+    });
+    const started = isWaiting ? await awaitStart(project, next.id) : next;
+    await project.ledger.endAction(next.id, "done", "resumed", project.clock.now());
+    return started;
+  } catch (error) {
+    await giveUp(project, next, error);
+    throw error;
+  }
+}
+
+async function assertResumable(session: Session): Promise<void> {
+  if (await isResumable(session)) return;
+  const { name, state } = session;
+  const refuse = (why: string, hint: string) => new OverseerError("still_alive", `${name} ${why}`, { hint });
+  if (state === "completed") throw refuse("has completed its task", `overseer diff ${name}`);
+  if (session.worktree === null)
+    throw refuse("has no worktree any more", `overseer sling ${session.taskId ?? "TASK"} ...`);
+  throw refuse(`is ${state}: its process lives`, `overseer peek ${name}, overseer stop ${name}`);
+}
+
+/** Somebody may have removed the folder; the branch still has the work. */
+async function ensureWorktree(project: Project, { name, worktree, branch }: Session): Promise<void> {
+  const { git, paths } = project;
+  if (worktree === null || exists(worktree)) return;
+  if (branch === null || (await commitOf(git, paths.root, `refs/heads/${branch}`)) === null) {
+    throw new OverseerError("worktree_left", `${name}'s worktree and branch are gone`, {
+      hint: `overseer worktree clean ${name}, then sling its task again`,
+    });
+  }
+  await withLease(project, "worktrees", () => addWorktreeAgain(git, paths.root, worktree, branch));
+}
+
+async function succeed(project: Project, session: Session): Promise<Registered> {
+  const { config } = await project.config();
+  const { name, capability, taskId, parent, depth, worktree, branch, baseCommit, model, fileScope } = session;
+  const same = { name, capability, taskId, parent, depth, worktree, branch, baseCommit, model, fileScope };
+  const { claudeSessionId, transcriptPath } = session;
+  const conversation = hasConversation(transcriptPath) ? { claudeSessionId, transcriptPath } : {};
+  const notes = (await project.ledger.findAction(session.id))?.payload ?? {};
+  const owner = await selfMark();
+  const reservation = { owner, maxConcurrent: config.agents.maxConcurrent, newTask: null, notes };
+  return await registerWorker(project, { ...same, ...conversation }, reservation, session);
+}
+
+/** What its first incarnation was given beside the task. */
+async function rememberedBrief(project: Project, session: Session) {
+  const notes = (await project.ledger.findAction(session.id))?.payload ?? {};
+  const path = typeof notes.spec === "string" ? `${project.paths.root}/${notes.spec}` : undefined;
+  const spec = path !== undefined && exists(path) ? readSpec(project, path) : null;
+  const base = typeof notes.base === "string" ? notes.base : (session.baseCommit ?? "");
+  return { spec, base, handoff: await handoffOf(project, session) };
+}
+
+/** The worktree stays: it had work in it before. */
+async function giveUp(project: Project, session: Session, error: unknown): Promise<void> {
+  await closePane(project, session);
+  const at = project.clock.now();
+  const why = error instanceof Error ? error.message : String(error);
+  const event = sessionEvent(session, "session.spawn_failed", at, { why });
+  await project.ledger.endSession(
+    session.id,
+    { state: "failed", cause: why.split("\n")[0] ?? "", at },
+    event,
+  );
+  await project.ledger.endAction(session.id, "failed", why, at);
+  logSession(project, session, event);
+}

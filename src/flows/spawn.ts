@@ -1,0 +1,274 @@
+import { formatDuration } from "../domain/duration.ts";
+import { OverseerError } from "../domain/errors.ts";
+import type { Definition } from "../domain/manifest.ts";
+import { assertAgentName, isTaskId, nameTaken, quote } from "../domain/names.ts";
+import { isLive } from "../domain/session.ts";
+import { firstPrompt, type SpawnStep, spawnPause } from "../domain/spawn.ts";
+import { exists, readBytes, realPath } from "../effects/files.ts";
+import { addWorktree, commitOf } from "../effects/worktrees.ts";
+import type { NewTask, Session, Task } from "../store/contract.ts";
+import { assertPrograms, awaitStart, launch } from "./launch.ts";
+import { selfMark, withLease } from "./lease.ts";
+import { discard, examineLeavings, isSafe, type Leavings, refusal, worktreePath } from "./leavings.ts";
+import { type Lineage, lineageOf } from "./lineage.ts";
+import { chooseDefinition, loadManifest } from "./manifest.ts";
+import { type Brief, copyIncluded, runSetup, writeInstructions } from "./prepare.ts";
+import { type Caller, journal, type Project, sessionEvent } from "./project.ts";
+import { type Registered, registerWorker } from "./register.ts";
+import { repairWorkers, undoSpawn } from "./repair.ts";
+import { draftTask, showTask } from "./tasks.ts";
+
+export interface SlingRequest {
+  /** A task's id, or the text of a new one. */
+  what: string;
+  name: string;
+  capability: string;
+  spec: string | undefined;
+  files: readonly string[];
+  model: string | undefined;
+  parent: string | undefined;
+  depth: number | undefined;
+  base: string | undefined;
+  isWaiting: boolean;
+}
+
+/** Everything that can be refused before anything is made. */
+interface Plan {
+  bin: string;
+  definition: Definition;
+  lineage: Lineage;
+  task: Task | NewTask;
+  isNewTask: boolean;
+  spec: Brief["spec"];
+  base: { name: string; commit: string };
+  model: string | null;
+  worktree: string;
+  branch: string;
+  /** Of a finished worker of that name, safe to remove. */
+  leavings: Leavings | null;
+}
+
+/**
+ * Slings a worker: reserve, worktree, prepare, claim, launch, confirm. Each step is noted before it is done. A step
+ * that fails undoes those before it; what a killed sling leaves is undone by the next one.
+ */
+export async function sling(project: Project, caller: Caller, request: SlingRequest): Promise<Session> {
+  assertAgentName(request.name);
+  await repairWorkers(project);
+  const plan = await planSpawn(project, caller, request);
+  const registered = await reserve(project, request, plan);
+  const { session } = registered;
+  try {
+    await makeWorktree(project, session, plan);
+    const brief = await prepare(project, session, plan);
+    await claim(project, session, brief.task);
+    await note(project, session, "launch");
+    const start = {
+      bin: plan.bin,
+      session: { kind: "new" as const, id: crypto.randomUUID() },
+      model: plan.model,
+      prompt: firstPrompt({ ...session, taskId: brief.task.id, title: brief.task.title }),
+    };
+    await launch(project, registered, start);
+    return await confirm(project, session, request.isWaiting);
+  } catch (error) {
+    await undoSpawn(project, session.id, error);
+    throw error;
+  }
+}
+
+async function planSpawn(project: Project, caller: Caller, request: SlingRequest): Promise<Plan> {
+  const manifest = await loadManifest(project);
+  const definition = chooseDefinition(manifest, request.capability);
+  const bin = await assertPrograms(project);
+  const lineage = await lineageOf(project, caller, manifest, definition, request);
+  await assertNoPause(project);
+  const { task, isNewTask } = await taskOf(project, caller, request);
+  const { config } = await project.config();
+  const branch = `overseer/${request.name}/${task.id}`;
+  const [base, leavings] = await Promise.all([
+    baseOf(project, request.base),
+    removableLeavings(project, request.name, branch),
+  ]);
+  return {
+    bin,
+    definition,
+    lineage,
+    task,
+    isNewTask,
+    spec: readSpec(project, request.spec),
+    base,
+    model: request.model ?? config.agents.model ?? definition.model,
+    worktree: await worktreePath(project, request.name),
+    branch,
+    leavings,
+  };
+}
+
+async function assertNoPause(project: Project): Promise<void> {
+  const past = await project.ledger.pastActions("spawn", 10);
+  const outcomes = past.map(({ state, updatedAt }) => ({ isFailure: state === "failed", at: updatedAt }));
+  const pauseMs = spawnPause(outcomes, project.clock.now());
+  if (pauseMs === 0) return;
+  const why = past[0]?.outcome?.split("\n")[0] ?? "";
+  throw new OverseerError(
+    "spawn_paused",
+    `the last spawns all failed (${why}); the next may be in ${formatDuration(Math.max(pauseMs, 1_000))}`,
+    {
+      hint: "overseer doctor; overseer events --type session.spawn_failed",
+    },
+  );
+}
+
+async function taskOf(
+  project: Project,
+  caller: Caller,
+  { what, files }: SlingRequest,
+): Promise<{ task: Task | NewTask; isNewTask: boolean }> {
+  if (isTaskId(what)) return { task: await showTask(project, what), isNewTask: false };
+  if (!/\S\s+\S/.test(what)) {
+    throw new OverseerError(
+      "task_id_invalid",
+      `${quote(what)} is neither a task's id nor a text of several words`,
+      {
+        hint: 'overseer task list; or say what is to be done: overseer sling "Add a login form" ...',
+      },
+    );
+  }
+  const [title = "", ...rest] = what.trim().split("\n");
+  const draft = { title, body: rest.join("\n").trim(), priority: "normal" as const, tags: [], dependsOn: [] };
+  return { task: await draftTask(project, caller, { ...draft, files }), isNewTask: true };
+}
+
+async function baseOf(project: Project, given: string | undefined): Promise<Plan["base"]> {
+  const { config } = await project.config();
+  const name = given ?? config.project.canonicalBranch;
+  const commit = await commitOf(project.git, project.paths.root, given ?? `refs/heads/${name}`);
+  if (commit !== null) return { name, commit };
+  const what = given === undefined ? `the canonical branch ${quote(name)}` : quote(name);
+  throw new OverseerError("base_unknown", `${what} is not a commit of this repository`, {
+    hint: given === undefined ? "set project.canonicalBranch in .overseer/config.yaml" : "git branch --list",
+  });
+}
+
+const MAX_SPEC_BYTES = 256 * 1024;
+
+/** A file inside the repository, also where links lead. */
+export function readSpec({ paths, cwd }: Project, given: string | undefined): Brief["spec"] {
+  if (given === undefined) return null;
+  const refuse = (why: string) =>
+    new OverseerError("spec_unreadable", `${quote(given)} ${why}`, {
+      hint: "--spec takes a file of this repository",
+    });
+  const candidates = given.startsWith("/") ? [given] : [`${cwd}/${given}`, `${paths.root}/${given}`];
+  const found = candidates.find((file) => exists(file));
+  if (found === undefined) throw refuse("is not there");
+  const real = realPath(found);
+  if (!real.startsWith(`${paths.root}/`)) throw refuse("is outside of this repository");
+  const bytes = readBytes(real);
+  if (bytes === null || bytes.length > MAX_SPEC_BYTES) throw refuse(`is longer than ${MAX_SPEC_BYTES} bytes`);
+  if (bytes.includes(0)) throw refuse("is not text");
+  return { path: real.slice(paths.root.length + 1), text: bytes.toString("utf8") };
+}
+
+/** What a finished worker of that name left goes if nothing of it can be lost; otherwise the spawn is refused. */
+async function removableLeavings(project: Project, name: string, branch: string): Promise<Leavings | null> {
+  const previous = await project.ledger.currentSession(name);
+  if (previous && isLive(previous.state)) throw nameTaken(name);
+  const known = { name, branch: previous?.branch ?? branch, baseCommit: previous?.baseCommit ?? null };
+  const leavings = await examineLeavings(project, known);
+  if (leavings && !isSafe(leavings)) throw refusal(leavings, previous);
+  if (known.branch === branch) return leavings;
+  if ((await commitOf(project.git, project.paths.root, `refs/heads/${branch}`)) === null) return leavings;
+  throw new OverseerError("branch_exists", `there is a branch ${branch} already`, {
+    hint: `choose another name, or: git branch -m ${branch} another/name`,
+  });
+}
+
+async function reserve(project: Project, request: SlingRequest, plan: Plan): Promise<Registered> {
+  const { config } = await project.config();
+  const registration = {
+    name: request.name,
+    capability: request.capability,
+    taskId: plan.task.id,
+    worktree: plan.worktree,
+    branch: plan.branch,
+    baseCommit: plan.base.commit,
+    model: plan.model,
+    ...plan.lineage,
+  };
+  const reservation = {
+    owner: await selfMark(),
+    maxConcurrent: config.agents.maxConcurrent,
+    newTask: plan.isNewTask ? (plan.task as NewTask) : null,
+    notes: { spec: plan.spec?.path ?? null, base: plan.base.name },
+  };
+  return await registerWorker(project, registration, reservation);
+}
+
+async function note(project: Project, { id }: Session, step: SpawnStep): Promise<void> {
+  await project.ledger.noteAction(id, { step }, project.clock.now());
+}
+
+async function makeWorktree(project: Project, session: Session, plan: Plan): Promise<void> {
+  await note(project, session, "worktree");
+  if (plan.leavings) await discard(project, plan.leavings);
+  const { git, paths } = project;
+  const { worktree: path, branch, base } = plan;
+  await stagger(project);
+  await withLease(project, "worktrees", () =>
+    addWorktree(git, paths.root, { path, branch, commit: base.commit }),
+  );
+}
+
+/** `agents.staggerDelay`: a pause since the last one was begun. */
+async function stagger(project: Project): Promise<void> {
+  const { staggerDelay } = (await project.config()).config.agents;
+  if (staggerDelay === 0) return;
+  await Bun.sleep(await project.ledger.takeTurn("spawn", staggerDelay, project.clock.now()));
+}
+
+async function prepare(project: Project, session: Session, plan: Plan): Promise<Brief> {
+  await note(project, session, "prepare");
+  const task = await showTask(project, plan.task.id);
+  const { definition, spec, base, worktree } = plan;
+  const handoff = await handoffOf(project, session);
+  const brief = { task, definition, spec, base: base.name, handoff };
+  await writeInstructions(project, session, brief);
+  await copyIncluded(project, worktree);
+  await runSetup(project, session, async (mark) => {
+    await project.ledger.noteAction(session.id, { setup: mark }, project.clock.now());
+  });
+  return brief;
+}
+
+/** What the last one that had this task said and left, if it was somebody else or another time. */
+export async function handoffOf(project: Project, session: Session): Promise<string> {
+  const sessions = await project.ledger.pastSessions({ taskId: session.taskId ?? "" });
+  const before = sessions.find(({ id, state }) => id !== session.id && state !== "failed");
+  if (!before) return "";
+  const events = await project.ledger.listEvents({
+    agent: before.name,
+    type: "session.turn_ended",
+    limit: 1,
+  });
+  const words = events[0]?.sessionId === before.id ? events[0].data.message : null;
+  const said = typeof words === "string" && words !== "" ? `\nIts last words: ${words}` : "";
+  return `${before.name} had this task before and is ${before.state} now (${before.cause}). Its branch: ${before.branch ?? "none"}.${said}`;
+}
+
+async function claim(project: Project, session: Session, task: Task): Promise<void> {
+  await note(project, session, "claim");
+  const at = project.clock.now();
+  const event = sessionEvent(session, "task.claimed", at, { by: session.name });
+  await project.ledger.claimTask(task.id, at, event);
+  journal(project, [event]);
+}
+
+/** Whoever does not wait leaves it to the next sling, or to doctor, to find a worker that never began. */
+async function confirm(project: Project, session: Session, isWaiting: boolean): Promise<Session> {
+  await note(project, session, "confirm");
+  const started = isWaiting ? await awaitStart(project, session.id) : null;
+  await project.ledger.endAction(session.id, "done", started ? "started" : "launched", project.clock.now());
+  return started ?? (await project.ledger.findSession({ sessionId: session.id }))?.session ?? session;
+}

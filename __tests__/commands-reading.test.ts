@@ -45,6 +45,7 @@ describe("status", () => {
       taskId,
       parent: "lea",
       depth: 1,
+      reasonUntil: null,
       worktree,
       branch: "overseer/ada/x",
     });

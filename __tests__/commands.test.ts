@@ -124,7 +124,7 @@ async function makeExamples(): Promise<Record<string, Example>> {
     },
     "worktree list": {
       args: ["worktree", "list"],
-      says: /^bob +idle +overseer\/bob\/t-\w+ +1 uncommitted, nothing to merge$/m,
+      says: /^bob +idle +overseer\/bob\/t-\w+ +1 uncommitted$/m,
       data: ["worktrees"],
     },
     "worktree clean": {

@@ -182,7 +182,7 @@ describe("a reservation", () => {
     },
     "a task whose branch waits to land": {
       code: "task_taken",
-      says: /t-1 is finished on overseer\/bob\/t-1, which has not landed yet/,
+      says: /t-1 is finished on overseer\/bob\/t-1, which waits to be merged/,
       before: async (ledger) => {
         await ledger.createTask(task("t-1"));
         await ledger.registerSession(worker("bob", 0, { taskId: "t-1" }), reserving());
@@ -303,7 +303,7 @@ describe("a reservation", () => {
     await ended(home.ledger, worker("bob", 0, { fileScope: ["src"] }), "failed");
     await ended(home.ledger, worker("eve", 0, { fileScope: ["src"], worktree: "/w" }), "completed");
     await ended(home.ledger, worker("kim", 0, { fileScope: ["src"], worktree: "/k" }), "stopped");
-    await home.ledger.releaseWorktree("kim", true, told("worktree.removed", 9));
+    await home.ledger.releaseWorktree("kim", "aborted", told("worktree.removed", 9));
     await home.ledger.registerSession(worker("zoe", 1), reserving());
     const session = await home.ledger.registerSession(worker("ada", 1, { fileScope: ["src"] }), reserving());
     expect(session.fileScope).toEqual(["src"]);
@@ -632,13 +632,23 @@ describe("a worktree that is gone", () => {
   const statuses = async (ledger: Ledger) => (await ledger.mergeEntries({})).map(({ status }) => status);
   const event = told("worktree.removed", 6_000);
 
-  test("is nobody's, and work that has landed keeps its entry", async () => {
+  test("is nobody's, and work that has landed is merged", async () => {
     using home = freshLedger();
     await finished(home.ledger);
-    await home.ledger.releaseWorktree("ada", false, event);
+    await home.ledger.releaseWorktree("ada", "merged", event);
     expect(await home.ledger.currentSession("ada")).toMatchObject({ worktree: null, state: "completed" });
-    expect(await statuses(home.ledger)).toEqual(["pending"]);
+    expect(await statuses(home.ledger)).toEqual(["merged"]);
     expect(await typesOf(home.ledger, "worktree")).toEqual(["worktree.removed"]);
+  });
+
+  test("that a spawn is undone leaves the queue alone, and the heir keeps the place", async () => {
+    using home = freshLedger();
+    await finished(home.ledger);
+    const heir = await home.ledger.registerSession(worker("ada", 2, { worktree: "/w/ada" }), reserving());
+    await home.ledger.releaseWorktree("ada", "undone", event, heir.id);
+    const [newest, oldest] = await home.ledger.pastSessions({ name: "ada" });
+    expect([newest?.worktree, oldest?.worktree]).toEqual(["/w/ada", null]);
+    expect(await statuses(home.ledger)).toEqual(["pending"]);
   });
 
   test("takes work that was given up out of the queue, so that its files are free", async () => {
@@ -650,7 +660,7 @@ describe("a worktree that is gone", () => {
       { entry: entryOf("bob"), reason: "done", at: 5_500 },
       told("session.completed", 5_500),
     );
-    await home.ledger.releaseWorktree("ada", true, event);
+    await home.ledger.releaseWorktree("ada", "aborted", event);
     const entries = await home.ledger.mergeEntries({});
     expect(entries.map(({ id, status }) => [id, status])).toEqual([
       ["mrg-bob-1", "pending"],

@@ -132,6 +132,11 @@ function realFolder(cwd: string): string {
   });
 }
 
+/** A path in the configuration is relative to the root, wherever the program is started. */
+function programAt(bin: string, root: string): string {
+  return bin.includes("/") && !bin.startsWith("/") ? `${root}/${bin}` : bin;
+}
+
 class OpenProject implements Project {
   readonly paths: Paths;
   readonly clock = systemClock;
@@ -149,7 +154,7 @@ class OpenProject implements Project {
     this.env = context.env;
     this.cwd = context.cwd;
     this.#plainGit = context.git;
-    this.git = gitAt(async () => (await this.config()).config.git.bin, context.env);
+    this.git = gitAt(async () => programAt((await this.config()).config.git.bin, paths.root), context.env);
   }
 
   get ledger(): Ledger {
@@ -164,7 +169,7 @@ class OpenProject implements Project {
 
   async tmux(): Promise<Tmux> {
     const { config } = await this.config();
-    return tmuxAt(config.tmux.bin, tmuxSocket(this.paths.root), this.env);
+    return tmuxAt(programAt(config.tmux.bin, this.paths.root), tmuxSocket(this.paths.root), this.env);
   }
 
   config(): Promise<LoadedConfig> {

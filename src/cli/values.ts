@@ -48,7 +48,9 @@ export function toDuration(text: string, flag: string): number {
 /** A level counts from 0. */
 export function toLevel(text: string | undefined): number | undefined {
   if (text === undefined || /^\d{1,3}$/.test(text)) return text === undefined ? undefined : Number(text);
-  throw new OverseerError("usage", `--depth takes a whole number from 0, not ${quote(text)}`);
+  throw new OverseerError("usage", `--depth takes a whole number from 0, not ${quote(text)}`, {
+    hint: "leave --depth out",
+  });
 }
 
 export function assertOneOrAll(name: string | undefined, isAll: boolean, hint: string): void {

@@ -1,6 +1,7 @@
 import type { Run } from "../cli/command.ts";
 import type { Style } from "../cli/output.ts";
 import { OverseerError } from "../domain/errors.ts";
+import { printable } from "../domain/mail.ts";
 import { refuseWorkers } from "../flows/caller.ts";
 import { type CleanResult, cleanWorktrees } from "../flows/clean.ts";
 
@@ -37,7 +38,7 @@ function text({ removed, refused }: CleanResult, style: Style): string {
   ]);
   const kept = refused.map(({ name, why }) => {
     const next = why.hint === undefined ? "" : style.dim(`\n  next: ${why.hint}`);
-    return `Kept ${style.bold(name)}: ${style.yellow(why.message)}${next}`;
+    return `Kept ${style.bold(name)}: ${style.yellow(printable(why.message))}${next}`;
   });
   return [...gone, ...kept].join("\n") || "There is nothing to clean.";
 }

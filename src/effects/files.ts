@@ -17,7 +17,7 @@ import {
   statSync,
   writeFileSync,
 } from "node:fs";
-import { dirname } from "node:path";
+import { basename, dirname, resolve } from "node:path";
 import { OverseerError } from "../domain/errors.ts";
 
 /** The bytes of a file, null when there is none. */
@@ -84,6 +84,14 @@ export function copyIfMissing(from: string, to: string): boolean {
 /** Where a path really leads, through every link on the way. */
 export function realPath(path: string): string {
   return asking(path, () => realpathSync(path));
+}
+
+/** The same for a path of which the end need not exist yet. */
+export function settledPath(path: string): string {
+  const whole = resolve(path);
+  if (existsSync(whole)) return realPath(whole);
+  const above = dirname(whole);
+  return above === whole ? whole : `${settledPath(above)}/${basename(whole)}`;
 }
 
 /** A folder itself, and not a link to one. */

@@ -33,9 +33,19 @@ export function gitEnvironment(
 
 export interface Git {
   /** The result whatever the exit code; waits for another git's lock. `extra` is added to the environment. */
-  run(cwd: string, args: readonly string[], extra?: Readonly<Record<string, string>>): Promise<RunResult>;
+  run(
+    cwd: string,
+    args: readonly string[],
+    extra?: Readonly<Record<string, string>>,
+    onStart?: (pid: number) => Promise<void>,
+  ): Promise<RunResult>;
   /** The output without its last line feed; a failure is an error with git's own words. */
-  ask(cwd: string, args: readonly string[], extra?: Readonly<Record<string, string>>): Promise<string>;
+  ask(
+    cwd: string,
+    args: readonly string[],
+    extra?: Readonly<Record<string, string>>,
+    onStart?: (pid: number) => Promise<void>,
+  ): Promise<string>;
 }
 
 /** `bin` is asked for only when git is: the configuration that names it takes a while to read. */
@@ -45,21 +55,22 @@ export function gitAt(
 ): Git {
   const env = gitEnvironment(inherited);
   const git: Git = {
-    async run(cwd, args, extra = {}) {
+    async run(cwd, args, extra = {}, onStart) {
       const program = await bin();
       for (let tries = 1; ; tries++) {
         const result = await run([program, ...args], {
           cwd,
           env: { ...env, ...extra },
           timeoutMs: TIMEOUT_MS,
+          ...(onStart ? { onStart } : {}),
         });
         if (result.exitCode === 0 || tries === LOCK_TRIES || !isLocked(result.stderr)) return result;
         await Bun.sleep(LOCK_WAIT_MS);
       }
     },
 
-    async ask(cwd, args, extra) {
-      const { exitCode, stdout, stderr } = await git.run(cwd, args, extra);
+    async ask(cwd, args, extra, onStart) {
+      const { exitCode, stdout, stderr } = await git.run(cwd, args, extra, onStart);
       if (exitCode === 0) return stdout.replace(/\n$/, "");
       const words = (stderr || stdout).trim().slice(0, 1_000);
       throw new OverseerError("command_failed", `git ${args[0]} failed in ${cwd}: ${words}`);

@@ -9,6 +9,8 @@ export interface RunOptions {
   maxBytes?: number;
   /** Told the pid as soon as there is one, for whoever has to end the child should this process be killed. */
   onStart?: (pid: number) => Promise<void>;
+  /** Ends the child when its time is over, in place of a signal to the child alone. */
+  end?: () => Promise<void>;
 }
 
 export interface RunResult {
@@ -27,29 +29,44 @@ const GRACE_MS = 2_000;
  * program that is not there, or that did not end in time, is an error.
  */
 export async function run(argv: readonly [string, ...string[]], options: RunOptions): Promise<RunResult> {
-  const child = start(argv, options);
+  const child = start(options.onStart ? [...HELD_BACK, ...argv] : argv, options);
   const maxBytes = options.maxBytes ?? DEFAULT_MAX_BYTES;
   const stdout = readBounded(child.stdout, maxBytes);
   const stderr = readBounded(child.stderr, maxBytes);
-  const deadline = endInTime(child, options.timeoutMs);
+  const deadline = endInTime(child, options);
   await options.onStart?.(child.pid);
+  if (options.onStart) await letGo(child.stdin);
   const exitCode = await child.exited;
   deadline.clear();
   // A grandchild that outlives its parent may hold the pipes open for as long as it likes.
   await endedOrGrace(Promise.all([stdout.ended, stderr.ended]));
+  // Also when it failed: an open pipe would keep this process alive.
+  const [out, err] = [stdout.stop(), stderr.stop()];
   if (deadline.isPast()) {
     throw new OverseerError("command_timeout", `${argv[0]} did not end within ${options.timeoutMs} ms`, {
       hint: "try again, or look at what keeps it",
     });
   }
-  const [out, err] = [stdout.stop(), stderr.stop()];
   return { exitCode, stdout: out.text, stderr: err.text, isCut: out.isCut || err.isCut };
+}
+
+/** Begins when it is told to, and not at all should whoever waits for `onStart` be killed before. The pid stays. */
+const HELD_BACK = ["/bin/sh", "-c", 'read -r _ || exit 1; exec "$0" "$@" </dev/null'] as const;
+
+async function letGo(stdin: unknown): Promise<void> {
+  const pipe = stdin as Bun.FileSink;
+  pipe.write("\n");
+  await pipe.end();
 }
 
 function start(argv: readonly [string, ...string[]], options: RunOptions) {
   try {
     return Bun.spawn([...argv], {
-      stdin: options.input === undefined ? "ignore" : new TextEncoder().encode(options.input),
+      stdin: options.onStart
+        ? "pipe"
+        : options.input === undefined
+          ? "ignore"
+          : new TextEncoder().encode(options.input),
       stdout: "pipe",
       stderr: "pipe",
       env: { ...(options.env ?? process.env) },
@@ -90,12 +107,13 @@ async function endedOrGrace(ended: Promise<unknown>): Promise<void> {
   clearTimeout(timer);
 }
 
-function endInTime(child: Bun.Subprocess, timeoutMs: number) {
+function endInTime(child: Bun.Subprocess, { timeoutMs, end: endAll }: RunOptions) {
   let isPast = false;
   let kill: ReturnType<typeof setTimeout> | undefined;
   const end = setTimeout(() => {
     isPast = true;
-    child.kill("SIGTERM");
+    if (endAll) void endAll();
+    else child.kill("SIGTERM");
     kill = setTimeout(() => child.kill("SIGKILL"), GRACE_MS);
   }, timeoutMs);
   return {

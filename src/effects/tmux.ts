@@ -123,7 +123,9 @@ function toPane(line: string): Pane[] {
 }
 
 function hasNoServer({ stderr }: RunResult): boolean {
-  return /no server running|error connecting|server exited|lost server/.test(stderr);
+  return /no server running|error connecting|server exited|lost server|no current target|no sessions/.test(
+    stderr,
+  );
 }
 
 function failed({ stderr, stdout }: RunResult): OverseerError {

@@ -1,7 +1,9 @@
 import { OverseerError } from "../domain/errors.ts";
 import { ORCHESTRATOR } from "../domain/names.ts";
 import { isLive, type SessionState } from "../domain/session.ts";
-import { listFolder } from "../effects/files.ts";
+import { isOpen } from "../domain/task.ts";
+import { listFolder, settledPath } from "../effects/files.ts";
+import { listWorktrees } from "../effects/worktrees.ts";
 import type { Session } from "../store/contract.ts";
 import { closePane } from "./launch.ts";
 import {
@@ -16,6 +18,7 @@ import {
 import { unknownAgent } from "./prime.ts";
 import { journal, type Project, sessionEvent, tell } from "./project.ts";
 import { isRunning } from "./running.ts";
+import { markDone } from "./tasks.ts";
 
 export interface WorktreeLine extends Leavings {
   state: SessionState | null;
@@ -41,8 +44,19 @@ function knownOf(name: string, session: Session | null) {
 async function namesWithWork(project: Project): Promise<string[]> {
   const sessions = await project.ledger.currentSessions();
   const names = sessions.filter(({ capability }) => capability !== ORCHESTRATOR).map(({ name }) => name);
-  const folder = (await worktreePath(project, "x")).slice(0, -2);
-  return [...new Set([...names, ...listFolder(folder)])];
+  return [...new Set([...names, ...(await placesTaken(project))])];
+}
+
+/** In a folder that is not ours alone, what is not a worktree on a branch of ours is none of our business. */
+async function placesTaken(project: Project): Promise<string[]> {
+  const { git, paths } = project;
+  const folder = (await worktreePath(project, "x")).slice(0, -"/x".length);
+  if (folder === settledPath(paths.worktrees)) return listFolder(folder);
+  const worktrees = await listWorktrees(git, paths.root);
+  return worktrees
+    .filter(({ path, branch }) => path.startsWith(`${folder}/`) && branch?.startsWith("overseer/"))
+    .map(({ path }) => path.slice(folder.length + 1))
+    .filter((name) => !name.includes("/"));
 }
 
 export interface CleanRequest {
@@ -101,13 +115,18 @@ async function cleanOne(project: Project, name: string, isForced: boolean): Prom
   const session = await project.ledger.currentSession(name);
   if (session) await assertEnded(session);
   const leavings = await examineLeavings(project, knownOf(name, session));
-  if (!leavings) return null;
+  if (!leavings) {
+    if (!session || session.worktree === null) return null;
+    // Somebody was killed after the last of it was removed, and before that was recorded.
+    await release(project, session, true, null);
+    return { name, branch: null, rescueRef: null, bringBack: null };
+  }
   const isGivenUp = !isSafe(leavings);
   if (isGivenUp && !isForced) throw refusal(leavings, session);
   const { rescueRef, branch } = await discard(project, leavings);
   if (session) await release(project, session, isGivenUp, rescueRef);
   else await tell(project, [orphanRemoved(project, name, rescueRef)]);
-  return { name, branch, rescueRef, bringBack: rescueRef && bringBackCommand(project, name, rescueRef) };
+  return { name, branch, rescueRef, bringBack: rescueRef && bringBackCommand(project, rescueRef) };
 }
 
 async function assertEnded(session: Session): Promise<void> {
@@ -122,12 +141,16 @@ function orphanRemoved(project: Project, name: string, rescueRef: string | null)
   return { at, type: "worktree.removed" as const, agent: name, data: { rescueRef } };
 }
 
-/** Its files are free again, and a task that nobody has finished is ready again. */
-async function release(
+/**
+ * Its files are free again, and a task that nobody has finished is ready again. `heir` is the incarnation of the same
+ * name, if any, that makes a new worktree in that place.
+ */
+export async function release(
   project: Project,
   session: Session,
   isGivenUp: boolean,
   rescueRef: string | null,
+  heir?: string,
 ): Promise<void> {
   const { ledger, clock } = project;
   await closePane(project, session);
@@ -137,12 +160,19 @@ async function release(
     await ledger.endSession(session.id, { state: "zombie", cause: "its process is gone", at }, died);
   }
   const event = sessionEvent(session, "worktree.removed", at, { worktree: session.worktree, rescueRef });
-  await ledger.releaseWorktree(session.name, isGivenUp, event);
+  await ledger.releaseWorktree(session.name, isGivenUp ? "aborted" : "merged", event, heir);
   journal(project, [event]);
-  if (session.taskId === null || (session.state === "completed" && !isGivenUp)) return;
+  if (session.taskId === null) return;
+  if (session.state === "completed" && !isGivenUp) return await closeLanded(project, session);
   const [latest] = await ledger.pastSessions({ taskId: session.taskId });
   if (latest?.id !== session.id) return; // somebody else has it now
   const released = sessionEvent(session, "task.released", at, { cancelled: false });
   await ledger.unclaimTask(session.taskId, "queued", null, at, released);
   journal(project, [released]);
+}
+
+/** Said to be done by its worker, and landed by hand. */
+async function closeLanded(project: Project, { name, taskId }: Session): Promise<void> {
+  const task = taskId === null ? null : await project.ledger.findTask(taskId);
+  if (task && isOpen(task.status)) await markDone(project, task.id, "its branch has landed", name);
 }

@@ -93,8 +93,9 @@ export async function checkWorktrees(project: Project, isFixing: boolean): Promi
     gone.length > 0 ? `missing, of ${gone.map(({ name }) => name).join(", ")}` : "",
   ];
   const isMended = kept.length + gone.length === 0;
-  const hint =
-    kept.length > 0 ? `overseer worktree clean ${kept[0]} --force` : "overseer resume makes it anew";
+  const [first] = orphans.filter((orphan) => !removable.includes(orphan));
+  const clean = `overseer worktree clean ${first?.name} --force`;
+  const hint = first ? (first.obstacle?.hint ?? clean) : "overseer resume makes it anew";
   const said = detail.filter((part) => part !== "").join("; ");
   return {
     check: "worktrees",

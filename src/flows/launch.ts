@@ -117,14 +117,21 @@ async function sessionOf(project: Project, sessionId: string): Promise<Session> 
   });
 }
 
+const SCROLLED_LINES = 50;
+
 async function troubleOf(project: Project, session: Session, isOver: boolean): Promise<OverseerError | null> {
   const isUp = await isRunning(session);
-  const screen = await screenOf(project, session);
+  // tmux says that a pane is dead in its last line, and pushes the first out of sight for that.
+  const screen = await screenOf(project, session, SCROLLED_LINES);
   const known = explainScreen(screen, project.paths.root);
   if (known) return new OverseerError("boot_failed", `${session.name} did not start: ${known.why}`, known);
   if (isUp && !isOver) return null;
   const what = isUp ? "was not ready in time (agents.bootTimeout)" : "ended at once";
-  const last = screen.trim().split("\n").slice(-8).join("\n");
+  const last = screen
+    .split("\n")
+    .filter((line) => line.trim() !== "")
+    .slice(-8)
+    .join("\n");
   const shown = last === "" ? "" : `; its screen said:\n${last}`;
   return new OverseerError("boot_failed", `${session.name}'s Claude Code ${what}${shown}`, {
     hint: "overseer doctor",

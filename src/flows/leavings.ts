@@ -1,13 +1,17 @@
 import { OverseerError } from "../domain/errors.ts";
-import { exists } from "../effects/files.ts";
+import { exists, isRealFolder, listFolder, settledPath } from "../effects/files.ts";
 import { agentFiles } from "../effects/paths.ts";
 import {
   commitOf,
   deleteBranch,
+  headOf,
+  innerRepositories,
+  isCheckout,
   isContained,
   isReachable,
   listWorktrees,
   removeWorktree,
+  saveTips,
   saveWork,
   uncommitted,
 } from "../effects/worktrees.ts";
@@ -25,6 +29,8 @@ export interface Leavings {
   /** The tip of the branch and the head of the worktree, as far as there are any. */
   tips: string[];
   dirty: string[];
+  /** Why it cannot be removed even when forced: nothing of it could be saved. */
+  obstacle: OverseerError | null;
   /** Everything that was committed is in the canonical branch, or was there before the worker came. */
   isLanded: boolean;
 }
@@ -37,7 +43,8 @@ export interface Known {
 
 export async function worktreePath(project: Project, name: string): Promise<string> {
   const { config } = await project.config();
-  return `${within(project, config.worktrees.baseDir)}/${name}`;
+  // As git prints it: a link or `..` on the way would make its worktrees look like strangers.
+  return `${settledPath(within(project, config.worktrees.baseDir))}/${name}`;
 }
 
 /** The pure facts: nothing is changed. Null when there is nothing. */
@@ -47,19 +54,48 @@ export async function examineLeavings(project: Project, known: Known): Promise<L
   const hasWorktree = exists(worktree);
   const branchTip =
     known.branch === null ? null : await commitOf(git, paths.root, `refs/heads/${known.branch}`);
-  if (!hasWorktree && branchTip === null) return null;
+  // Whoever was never there has no record in git either.
+  if (!hasWorktree && branchTip === null && known.baseCommit === null) return null;
   const recorded = (await listWorktrees(git, paths.root)).find(({ path }) => path === worktree);
-  const tips = [branchTip, hasWorktree ? (recorded?.head ?? null) : null].filter((tip) => tip !== null);
+  const isOurs = recorded !== undefined && worktree !== paths.root;
+  const isKnown = hasWorktree && isOurs && (await isCheckout(git, worktree));
+  const head = isKnown ? await headOf(git, worktree) : await commitOf(git, paths.root, recorded?.head ?? "");
+  if (!hasWorktree && branchTip === null && head === null) return null;
+  const tips = [...new Set([branchTip, head].filter((tip) => tip !== null))];
+  const dirty = isKnown ? await uncommitted(git, worktree, agentFiles(paths, known.name).excludes) : [];
+  const inner = isKnown ? await innerRepositories(git, worktree, dirty) : [];
   return {
     name: known.name,
     worktree,
     hasWorktree,
     branch: branchTip === null ? null : known.branch,
-    tips: [...new Set(tips)],
-    dirty:
-      hasWorktree && recorded ? await uncommitted(git, worktree, agentFiles(paths, known.name).excludes) : [],
-    isLanded: await areLanded(project, [...new Set(tips)], known),
+    tips,
+    dirty,
+    obstacle: obstacleOf(
+      worktree,
+      hasWorktree && !isKnown && !isHalfMade(worktree),
+      recorded?.isLocked === true,
+      inner,
+    ),
+    isLanded: await areLanded(project, tips, known),
   };
+}
+
+/** All that git has made of a worktree before it is in its list. */
+function isHalfMade(folder: string): boolean {
+  return isRealFolder(folder) && listFolder(folder).every((file) => file === ".git");
+}
+
+function obstacleOf(worktree: string, isUnknown: boolean, isLocked: boolean, inner: readonly string[]) {
+  const refuse = (what: string, hint: string) => new OverseerError("worktree_left", what, { hint });
+  if (isUnknown) {
+    const hint = `move it away and choose another name, or, if it is one: git worktree repair ${quoted(worktree)}`;
+    return refuse(`${worktree} is there, and git knows of no worktree in that place`, hint);
+  }
+  if (isLocked) return refuse(`${worktree} is locked`, `git worktree unlock ${quoted(worktree)}`);
+  if (inner.length === 0) return null;
+  const what = `${inner.join(", ")} in ${worktree} is a repository of its own, with work that is nowhere else`;
+  return refuse(what, "push that work or move it out of the worktree, then try again");
 }
 
 async function areLanded(project: Project, tips: readonly string[], known: Known): Promise<boolean> {
@@ -76,10 +112,11 @@ async function areLanded(project: Project, tips: readonly string[], known: Known
 }
 
 export function isSafe(leavings: Leavings): boolean {
-  return leavings.isLanded && leavings.dirty.length === 0;
+  return leavings.isLanded && leavings.dirty.length === 0 && leavings.obstacle === null;
 }
 
-export function refusal({ name, dirty }: Leavings, session: Session | null): OverseerError {
+export function refusal({ name, dirty, obstacle }: Leavings, session: Session | null): OverseerError {
+  if (obstacle !== null) return obstacle;
   const canGoOn = session !== null && session.state !== "completed" && session.worktree !== null;
   const goOn = canGoOn ? `; overseer resume ${name} goes on with it` : "";
   const hint = `overseer diff ${name} shows it${goOn}; overseer worktree clean ${name} --force saves it under a ref first`;
@@ -100,6 +137,7 @@ export interface Removed {
 
 /** Removes worktree and branch; what has not landed is saved first, and only then. */
 export async function discard(project: Project, leavings: Leavings): Promise<Removed> {
+  if (leavings.obstacle !== null) throw leavings.obstacle;
   return await withLease(project, "worktrees", async () => {
     const rescueRef = isSafe(leavings) ? null : await rescue(project, leavings);
     const { git, paths } = project;
@@ -120,19 +158,23 @@ async function rescue(project: Project, { name, worktree, hasWorktree, tips }: L
   const at = clock.now();
   const ref = `refs/overseer/rescue/${name}/${new Date(at).toISOString().replaceAll(/[:.]/g, "-")}`;
   const files = agentFiles(paths, name);
-  if (hasWorktree) {
+  if (hasWorktree && exists(`${worktree}/.git`)) {
     const scratchIndex = `${files.folder}/rescue-index-${process.pid}`;
     await saveWork(git, { ref, worktree, tips, scratchIndex, excludes: files.excludes });
   } else {
-    await git.ask(paths.root, ["update-ref", "-m", "overseer: rescue", ref, tips[0] ?? "HEAD"]);
+    await saveTips(git, paths.root, ref, tips);
   }
   await tell(project, [{ at, type: "worktree.rescued", agent: name, data: { ref } }]);
   return ref;
 }
 
 /** Brings back what was saved, as a checkout beside the repository. */
-export function bringBackCommand({ paths }: Project, name: string, ref: string): string {
-  const quoted = (text: string) => (/^[\w./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
-  const place = `${paths.root}-${name}-rescued`;
-  return `git -C ${quoted(paths.root)} worktree add -b rescued/${ref.slice("refs/overseer/rescue/".length)} ${quoted(place)} ${ref}`;
+export function bringBackCommand({ paths }: Project, ref: string): string {
+  const which = ref.slice("refs/overseer/rescue/".length);
+  const place = `${paths.root}-rescued-${which.replaceAll("/", "-")}`;
+  return `git -C ${quoted(paths.root)} worktree add -b rescued/${which} ${quoted(place)} ${ref}`;
+}
+
+function quoted(text: string): string {
+  return /^[\w./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }

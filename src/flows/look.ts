@@ -58,11 +58,14 @@ export async function readDiff(project: Project, session: Session, isStat: boole
   const from = await mergeBase(project, cwd, baseCommit, hasWorktree ? "HEAD" : (tip ?? ""));
   return await withUntracked(project, session, hasWorktree, async (index) => {
     const diff = (options: readonly string[]) =>
-      git.ask(cwd, ["diff", ...options, from, ...against, "--"], index);
+      git.ask(cwd, ["diff", ...PLAIN, ...options, from, ...against, "--"], index);
     const files = (await diff(["--name-only", "-z"])).split("\0").filter((file) => file !== "");
     return { base: from, files, text: await diff(isStat ? ["--stat=120"] : []) };
   });
 }
+
+/** Whatever the user has configured for looking at changes. */
+const PLAIN = ["--no-color", "--no-ext-diff", "--no-textconv", "--src-prefix=a/", "--dst-prefix=b/"];
 
 /** A worker may have merged the canonical branch: what came with that is not its own. */
 async function mergeBase(project: Project, cwd: string, base: string, head: string): Promise<string> {

@@ -98,13 +98,21 @@ async function placeOverlay(project: Project, worktree: string, name: string): P
   const isLink = !isRealFolder(folder) && kindOf(folder) !== "missing";
   if (!isLink && !tracked.includes(OVERLAY) && !tracked.includes(OVERLAY_IGNORE)) {
     writeAtomically(`${worktree}/${OVERLAY_IGNORE}`, "/CLAUDE.md\n/.gitignore\n");
-    remove(excludes);
+    // Main may begin to track an ignore file of its own there, and a merge would put it in the place of ours.
+    writeAtomically(excludes, `${await userExcludes(project)}\n/${OVERLAY}\n`);
     return OVERLAY;
   }
+  if (!isLink && !tracked.includes(OVERLAY)) removeStale(`${worktree}/${OVERLAY}`);
   if (tracked.includes(LOCAL_OVERLAY)) return null;
   // The user's own list goes with it: git knows only one such file.
   writeAtomically(excludes, `${await userExcludes(project)}\n/${LOCAL_OVERLAY}\n`);
   return LOCAL_OVERLAY;
+}
+
+/** What an earlier start put there, before the repository had a file of its own beside it. */
+function removeStale(overlay: string): void {
+  const [opening = ""] = readTemplate("overlay.md.tmpl").split("{{");
+  if (readBytes(overlay)?.toString("utf8").startsWith(opening)) remove(overlay);
 }
 
 async function userExcludes({ git, paths, env }: Project): Promise<string> {
@@ -124,7 +132,7 @@ async function renderSettings(project: Project, definition: Definition): Promise
 }
 
 /** `.overseer/hooks.json`: what the user wants every worker to have. */
-function userHooks({ paths }: Project): Settings {
+export function userHooks({ paths }: Project): Settings {
   const bytes = readBytes(paths.userHooks);
   if (bytes === null) return {};
   try {
@@ -154,10 +162,14 @@ function foldersAbove(file: string): string[] {
   return parts.map((_, depth) => parts.slice(0, depth + 1).join("/"));
 }
 
-/** A link in the worktree's own history may lead anywhere. */
+/** Nothing is made below a file, a link that leads nowhere, or a link that leads out: the history may have any. */
 function leadsOut(folder: string, worktree: string): boolean {
-  return kindOf(folder) !== "missing" && !`${realPath(folder)}/`.startsWith(`${realPath(worktree)}/`);
+  const kind = kindOf(folder);
+  if (kind === "missing") return false;
+  return kind !== "folder" || !`${realPath(folder)}/`.startsWith(`${realPath(worktree)}/`);
 }
+
+const SETUP_GRACE_MS = 1_000;
 
 /** The user's own command, such as `npm ci`; its output stays in the session's log. */
 export async function runSetup(
@@ -180,6 +192,9 @@ export async function runSetup(
         OVERSEER_AGENT_NAME: session.name,
       },
       timeoutMs: setupTimeout,
+      end: async () => {
+        if (mark !== null) await endTree(mark, SETUP_GRACE_MS);
+      },
       onStart: async (pid) => {
         mark = await processMark(pid);
         await onStart(mark);
@@ -193,7 +208,6 @@ export async function runSetup(
     });
   } catch (error) {
     if (!(error instanceof OverseerError && error.code === "command_timeout")) throw error;
-    if (mark !== null) await endTree(mark, 0);
     throw new OverseerError(
       "setup_failed",
       `worktrees.setup took longer than ${formatDuration(setupTimeout)}`,

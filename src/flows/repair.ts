@@ -1,7 +1,7 @@
 import { messageOf } from "../domain/errors.ts";
 import { completionId } from "../domain/session.ts";
 import { hasReached } from "../domain/spawn.ts";
-import { remove } from "../effects/files.ts";
+import { leftoversOf, remove } from "../effects/files.ts";
 import { logError } from "../effects/logs.ts";
 import { agentFiles } from "../effects/paths.ts";
 import { endTree } from "../effects/process-tree.ts";
@@ -39,6 +39,11 @@ export async function repairWorkers(project: Project): Promise<Trouble[]> {
   const troubles = await findTroubles(project);
   for (const trouble of troubles) await repairOne(project, trouble);
   return troubles;
+}
+
+/** What a killed sling or resume has left, and no more: workers that died are what resume is for. */
+export async function repairSpawns(project: Project): Promise<void> {
+  for (const trouble of await brokenSpawns(project)) await repairOne(project, trouble);
 }
 
 async function brokenSpawns(project: Project): Promise<Trouble[]> {
@@ -142,6 +147,9 @@ async function recordDeath(project: Project, session: Session): Promise<void> {
   if (await project.ledger.endSession(session.id, end, event)) logSession(project, session, event);
 }
 
+/** git removes what it has half made, and its locks, when it is asked to end. */
+const GIT_GRACE_MS = 2_000;
+
 /**
  * Takes back whatever a spawn has made: pane, claim, worktree, branch, files. What the worker may have done meanwhile
  * is saved first. A part that cannot be taken back now is logged, and left to the next repair.
@@ -156,11 +164,14 @@ export async function undoSpawn(
   const action = await project.ledger.findAction(sessionId);
   if (!session || !action) return;
   try {
+    if (typeof action.payload.git === "string") await endTree(action.payload.git, GIT_GRACE_MS);
     if (typeof action.payload.setup === "string") await endTree(action.payload.setup, 0);
     await leavePane(project, session);
     await giveBackTask(project, session, action);
-    if (hasReached(action.payload.step, "worktree"))
-      await removeMade(project, session, hasReached(action.payload.step, "launch"));
+    // A resume that was killed has a worktree with work in it, and never got so far as to note one.
+    const isOurs =
+      hasReached(action.payload.step, "worktree") || (await examineLeavings(project, session)) === null;
+    if (isOurs) await removeMade(project, session, hasReached(action.payload.step, "launch"));
     await recordFailure(project, session, messageOf(why), verdict);
   } catch (error) {
     logError(project.paths, project.clock.now(), `undoing the spawn of ${session.name}`, error);
@@ -181,12 +192,16 @@ async function giveBackTask(project: Project, session: Session, action: Action):
 async function removeMade(project: Project, session: Session, hasLaunched: boolean): Promise<void> {
   const { settings, systemPrompt, excludes } = agentFiles(project.paths, session.name);
   const leavings = await examineLeavings(project, session);
-  if (leavings) await discard(project, hasLaunched ? leavings : { ...leavings, dirty: [], isLanded: true });
-  for (const file of [settings, systemPrompt, excludes]) remove(file);
+  const asMade = { dirty: [], isLanded: true, obstacle: null };
+  if (leavings) await discard(project, hasLaunched ? leavings : { ...leavings, ...asMade });
+  for (const file of [settings, systemPrompt, excludes]) {
+    for (const { path } of leftoversOf(file)) remove(path);
+    remove(file);
+  }
   const event = sessionEvent(session, "worktree.removed", project.clock.now(), {
     worktree: session.worktree,
   });
-  await project.ledger.releaseWorktree(session.name, false, event);
+  await project.ledger.releaseWorktree(session.name, "undone", event);
 }
 
 async function recordFailure(

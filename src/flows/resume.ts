@@ -4,6 +4,7 @@ import { isLive } from "../domain/session.ts";
 import { firstPrompt, resumePrompt } from "../domain/spawn.ts";
 import { hasConversation } from "../effects/claude.ts";
 import { exists } from "../effects/files.ts";
+import { isAlive } from "../effects/processes.ts";
 import { addWorktreeAgain, commitOf } from "../effects/worktrees.ts";
 import type { Session } from "../store/contract.ts";
 import { isBelow } from "./caller.ts";
@@ -19,16 +20,22 @@ import { handoffOf, readSpec } from "./spawn.ts";
 import { showTask } from "./tasks.ts";
 
 /** Whether there is anything to resume: it has ended without being done, or its process is gone. */
-export async function isResumable(session: Session): Promise<boolean> {
+export async function isResumable(project: Project, session: Session): Promise<boolean> {
   if (session.worktree === null || session.state === "completed") return false;
-  return !(isLive(session.state) && (await isRunning(session)));
+  return !(isLive(session.state) && ((await isRunning(session)) || (await isBeingMade(project, session))));
+}
+
+/** Another overseer is just starting it. */
+async function isBeingMade({ ledger }: Project, { id }: Session): Promise<boolean> {
+  const owner = (await ledger.findAction(id))?.owner ?? null;
+  return owner !== null && (await isAlive(owner));
 }
 
 /** Everybody that the caller may resume and that has to be. */
 export async function resumable(project: Project, caller: Caller): Promise<Session[]> {
   const found: Session[] = [];
   for (const session of await project.ledger.currentSessions()) {
-    if (session.capability === ORCHESTRATOR || !(await isResumable(session))) continue;
+    if (session.capability === ORCHESTRATOR || !(await isResumable(project, session))) continue;
     if (await isBelow(project, caller, session)) found.push(session);
   }
   return found;
@@ -43,7 +50,7 @@ export async function resumeWorker(
   session: Session,
   isWaiting: boolean,
 ): Promise<Session | null> {
-  await assertResumable(session);
+  await assertResumable(project, session);
   if (await project.ledger.isCompleting(session.id)) {
     await finishCompletion(project, session);
     return null;
@@ -77,13 +84,14 @@ export async function resumeWorker(
   }
 }
 
-async function assertResumable(session: Session): Promise<void> {
-  if (await isResumable(session)) return;
+async function assertResumable(project: Project, session: Session): Promise<void> {
+  if (await isResumable(project, session)) return;
   const { name, state } = session;
   const refuse = (why: string, hint: string) => new OverseerError("still_alive", `${name} ${why}`, { hint });
   if (state === "completed") throw refuse("has completed its task", `overseer diff ${name}`);
   if (session.worktree === null)
     throw refuse("has no worktree any more", `overseer sling ${session.taskId ?? "TASK"} ...`);
+  if (!(await isRunning(session))) throw refuse("is being started by another overseer", "overseer status");
   throw refuse(`is ${state}: its process lives`, `overseer peek ${name}, overseer stop ${name}`);
 }
 

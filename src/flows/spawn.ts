@@ -4,19 +4,21 @@ import type { Definition } from "../domain/manifest.ts";
 import { assertAgentName, isTaskId, nameTaken, quote } from "../domain/names.ts";
 import { isLive } from "../domain/session.ts";
 import { firstPrompt, type SpawnStep, spawnPause } from "../domain/spawn.ts";
-import { exists, readBytes, realPath } from "../effects/files.ts";
+import { exists, kindOf, readBytes, realPath } from "../effects/files.ts";
+import { processMark } from "../effects/processes.ts";
 import { addWorktree, commitOf } from "../effects/worktrees.ts";
 import type { NewTask, Session, Task } from "../store/contract.ts";
+import { release } from "./clean.ts";
 import { assertPrograms, awaitStart, launch } from "./launch.ts";
 import { selfMark, withLease } from "./lease.ts";
 import { discard, examineLeavings, isSafe, type Leavings, refusal, worktreePath } from "./leavings.ts";
 import { type Lineage, lineageOf } from "./lineage.ts";
 import { chooseDefinition, loadManifest } from "./manifest.ts";
-import { type Brief, copyIncluded, runSetup, writeInstructions } from "./prepare.ts";
+import { type Brief, copyIncluded, runSetup, userHooks, writeInstructions } from "./prepare.ts";
 import { type Caller, journal, type Project, sessionEvent } from "./project.ts";
 import { type Registered, registerWorker } from "./register.ts";
 import { repairWorkers, undoSpawn } from "./repair.ts";
-import { draftTask, showTask } from "./tasks.ts";
+import { draftTask, MAX_TITLE, showTask } from "./tasks.ts";
 
 export interface SlingRequest {
   /** A task's id, or the text of a new one. */
@@ -46,6 +48,7 @@ interface Plan {
   branch: string;
   /** Of a finished worker of that name, safe to remove. */
   leavings: Leavings | null;
+  previous: Session | null;
 }
 
 /**
@@ -78,7 +81,9 @@ export async function sling(project: Project, caller: Caller, request: SlingRequ
 }
 
 async function planSpawn(project: Project, caller: Caller, request: SlingRequest): Promise<Plan> {
+  assertModel(request.model);
   const manifest = await loadManifest(project);
+  userHooks(project);
   const definition = chooseDefinition(manifest, request.capability);
   const bin = await assertPrograms(project);
   const lineage = await lineageOf(project, caller, manifest, definition, request);
@@ -86,9 +91,10 @@ async function planSpawn(project: Project, caller: Caller, request: SlingRequest
   const { task, isNewTask } = await taskOf(project, caller, request);
   const { config } = await project.config();
   const branch = `overseer/${request.name}/${task.id}`;
+  const previous = await project.ledger.currentSession(request.name);
   const [base, leavings] = await Promise.all([
     baseOf(project, request.base),
-    removableLeavings(project, request.name, branch),
+    removableLeavings(project, request.name, branch, previous),
   ]);
   return {
     bin,
@@ -102,6 +108,7 @@ async function planSpawn(project: Project, caller: Caller, request: SlingRequest
     worktree: await worktreePath(project, request.name),
     branch,
     leavings,
+    previous,
   };
 }
 
@@ -135,9 +142,25 @@ async function taskOf(
       },
     );
   }
-  const [title = "", ...rest] = what.trim().split("\n");
-  const draft = { title, body: rest.join("\n").trim(), priority: "normal" as const, tags: [], dependsOn: [] };
+  const draft = { ...titleAndBody(what.trim()), priority: "normal" as const, tags: [], dependsOn: [] };
   return { task: await draftTask(project, caller, { ...draft, files }), isNewTask: true };
+}
+
+/** A first line that is too long for a title is told in full below it. */
+function titleAndBody(text: string): { title: string; body: string } {
+  const [first = "", ...rest] = text.split("\n");
+  if (first.length <= MAX_TITLE) return { title: first, body: rest.join("\n").trim() };
+  const cut = first.slice(0, MAX_TITLE - 1);
+  const words = cut.slice(0, cut.lastIndexOf(" ") + 1 || undefined).trimEnd();
+  return { title: `${words}\u2026`, body: text };
+}
+
+/** It becomes an argument of claude's. */
+function assertModel(model: string | undefined): void {
+  if (model === undefined || /^[^\s\p{Cc}-][^\s\p{Cc}]*$/u.test(model)) return;
+  throw new OverseerError("usage", `--model takes the name of a model, not ${quote(model)}`, {
+    hint: "leave --model out, or say something like --model opus",
+  });
 }
 
 async function baseOf(project: Project, given: string | undefined): Promise<Plan["base"]> {
@@ -164,6 +187,7 @@ export function readSpec({ paths, cwd }: Project, given: string | undefined): Br
   const found = candidates.find((file) => exists(file));
   if (found === undefined) throw refuse("is not there");
   const real = realPath(found);
+  if (kindOf(real) !== "file") throw refuse("is not a file");
   if (!real.startsWith(`${paths.root}/`)) throw refuse("is outside of this repository");
   const bytes = readBytes(real);
   if (bytes === null || bytes.length > MAX_SPEC_BYTES) throw refuse(`is longer than ${MAX_SPEC_BYTES} bytes`);
@@ -172,17 +196,42 @@ export function readSpec({ paths, cwd }: Project, given: string | undefined): Br
 }
 
 /** What a finished worker of that name left goes if nothing of it can be lost; otherwise the spawn is refused. */
-async function removableLeavings(project: Project, name: string, branch: string): Promise<Leavings | null> {
-  const previous = await project.ledger.currentSession(name);
+async function removableLeavings(
+  project: Project,
+  name: string,
+  branch: string,
+  previous: Session | null,
+): Promise<Leavings | null> {
   if (previous && isLive(previous.state)) throw nameTaken(name);
   const known = { name, branch: previous?.branch ?? branch, baseCommit: previous?.baseCommit ?? null };
   const leavings = await examineLeavings(project, known);
-  if (leavings && !isSafe(leavings)) throw refusal(leavings, previous);
-  if (known.branch === branch) return leavings;
-  if ((await commitOf(project.git, project.paths.root, `refs/heads/${branch}`)) === null) return leavings;
-  throw new OverseerError("branch_exists", `there is a branch ${branch} already`, {
-    hint: `choose another name, or: git branch -m ${branch} another/name`,
+  if (leavings && previous && !isSafe(leavings)) throw refusal(leavings, previous);
+  // Nobody of that name was ever here: whatever is there is the user's.
+  if (leavings?.hasWorktree && !previous) throw leavings.obstacle ?? placeTaken(leavings.worktree);
+  const way = await branchInTheWay(project, branch, previous ? (leavings?.branch ?? null) : null);
+  if (way === null) return leavings;
+  throw new OverseerError("branch_exists", `there is a branch ${way} already`, {
+    hint: `choose another name, or: git branch -m ${way} another/name`,
   });
+}
+
+function placeTaken(worktree: string): OverseerError {
+  return new OverseerError("worktree_left", `${worktree} is there, and is no worker's`, {
+    hint: "choose another name, or move it away",
+  });
+}
+
+/** git keeps branches as files and folders: one called overseer/ada leaves no room for overseer/ada/t-1. */
+async function branchInTheWay(
+  { git, paths }: Project,
+  branch: string,
+  own: string | null,
+): Promise<string | null> {
+  const list = ["for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads/overseer"];
+  const isInTheWay = (other: string) =>
+    other !== own && (`${branch}/`.startsWith(`${other}/`) || other.startsWith(`${branch}/`));
+  const branches = (await git.ask(paths.root, list)).split("\n");
+  return branches.find((other) => other !== "" && isInTheWay(other)) ?? null;
 }
 
 async function reserve(project: Project, request: SlingRequest, plan: Plan): Promise<Registered> {
@@ -213,11 +262,14 @@ async function note(project: Project, { id }: Session, step: SpawnStep): Promise
 async function makeWorktree(project: Project, session: Session, plan: Plan): Promise<void> {
   await note(project, session, "worktree");
   if (plan.leavings) await discard(project, plan.leavings);
+  if (plan.previous?.worktree) await release(project, plan.previous, false, null, session.id);
   const { git, paths } = project;
   const { worktree: path, branch, base } = plan;
   await stagger(project);
   await withLease(project, "worktrees", () =>
-    addWorktree(git, paths.root, { path, branch, commit: base.commit }),
+    addWorktree(git, paths.root, { path, branch, commit: base.commit }, async (pid) => {
+      await project.ledger.noteAction(session.id, { git: await processMark(pid) }, project.clock.now());
+    }),
   );
 }
 

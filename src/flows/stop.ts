@@ -4,8 +4,10 @@ import { isLive } from "../domain/session.ts";
 import type { Session } from "../store/contract.ts";
 import { assertMayAct, isBelow } from "./caller.ts";
 import { leavePane } from "./complete.ts";
+import { paneOf } from "./launch.ts";
 import { unknownAgent } from "./prime.ts";
 import { type Caller, logSession, type Project, sessionEvent } from "./project.ts";
+import { isRunning } from "./running.ts";
 
 /** The newest incarnation of a name, which the caller may act on. */
 export async function workerOf(project: Project, caller: Caller, name: string): Promise<Session> {
@@ -30,6 +32,9 @@ export async function liveBelow(project: Project, caller: Caller): Promise<Sessi
 /** Ends the process that was recorded and what it started; worktree, branch and task stay as they are. */
 export async function stopWorker(project: Project, caller: Caller, session: Session): Promise<void> {
   if (!isLive(session.state)) {
+    // What a stop that was killed has not come to.
+    if ((await isRunning(session)) || (await paneOf(project, session)))
+      return await leavePane(project, session);
     throw new OverseerError("ended_otherwise", `${session.name} is ${session.state} already`, {
       hint: `overseer resume ${session.name}, or overseer worktree clean ${session.name}`,
     });

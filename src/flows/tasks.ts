@@ -1,5 +1,6 @@
 import { OverseerError } from "../domain/errors.ts";
 import { assertTaskId, quote } from "../domain/names.ts";
+import { nearestFew } from "../domain/nearest.ts";
 import { newTaskId } from "../effects/ids.ts";
 import type { ClosedTask, NewTask, Task, TaskFilter } from "../store/contract.ts";
 import { announceCompletion } from "./complete.ts";
@@ -7,7 +8,7 @@ import { type Caller, cleaner, journal, type Project } from "./project.ts";
 
 export type { Task };
 
-const MAX_TITLE = 200;
+export const MAX_TITLE = 200;
 const MAX_BODY = 64 * 1024;
 
 export type TaskDraft = Omit<NewTask, "id" | "at" | "actor">;
@@ -57,16 +58,25 @@ export async function closeTask(
         : "you have no task",
     });
   }
-  const at = project.clock.now();
   const clean = (await cleaner(project))(reason.trim());
   if (caller.kind === "worker") {
     await announceCompletion(project, caller.session, clean);
     return { task: await showTask(project, id), queued: [] };
   }
-  const closed = await project.ledger.closeTask(id, { reason: clean, actor: caller.name, at });
+  return await markDone(project, id, clean, caller.name);
+}
+
+export async function markDone(
+  project: Project,
+  id: string,
+  reason: string,
+  actor: string,
+): Promise<ClosedTask> {
+  const at = project.clock.now();
+  const closed = await project.ledger.closeTask(id, { reason, actor, at });
   const { status, reason: kept } = closed.task;
   journal(project, [
-    { at, type: "task.closed", taskId: id, data: { status, reason: kept, actor: caller.name } },
+    { at, type: "task.closed", taskId: id, data: { status, reason: kept, actor } },
     ...closed.queued.map((ready) => ({
       at,
       type: "task.queued" as const,
@@ -86,10 +96,15 @@ export async function showTask(project: Project, id: string): Promise<Task> {
   assertTaskId(id);
   const task = await project.ledger.findTask(id);
   if (task) return task;
-  const near = await project.ledger.taskIdsLike(id, 3);
+  const begun = await project.ledger.taskIdsLike(id, 3);
+  const near = begun.length > 0 ? begun : nearestFew(id, await taskIds(project), 3);
   throw new OverseerError("task_unknown", `there is no task ${quote(id)}`, {
     hint: near.length > 0 ? `did you mean ${near.join(" or ")}?` : "overseer task list",
   });
+}
+
+async function taskIds({ ledger }: Project): Promise<string[]> {
+  return (await ledger.listTasks({})).map(({ id }) => id);
 }
 
 function assertDraft(draft: TaskDraft): void {

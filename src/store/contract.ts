@@ -160,8 +160,16 @@ export interface Workers {
     completion: { entry: NewMergeEntry | null; reason: string; at: number },
     event: NewEvent,
   ): Promise<{ queued: string[] }>;
-  /** The worktree is gone: its files are nobody's any more. Work that was given up leaves the merge queue too. */
-  releaseWorktree(name: string, isGivenUp: boolean, event: NewEvent): Promise<void>;
+  /**
+   * The worktree of a name is gone: its files are nobody's any more, and what waited in the merge queue has landed or
+   * was given up. Not that of `heir`, the incarnation that makes a new one.
+   */
+  releaseWorktree(
+    name: string,
+    fate: "merged" | "aborted" | "undone",
+    event: NewEvent,
+    heir?: string,
+  ): Promise<void>;
   /** Every incarnation of a name, or every session that had a task, newest first. */
   pastSessions(of: { name: string } | { taskId: string }): Promise<Session[]>;
   mergeEntries(filter: { sessionId?: string; taskId?: string }): Promise<MergeEntry[]>;

@@ -70,10 +70,14 @@ export function workersIn(connection: Connection): Workers {
       });
     },
 
-    async releaseWorktree(name, isGivenUp, event) {
+    async releaseWorktree(name, fate, event, heir) {
       connection.write(() => {
-        if (isGivenUp) abortEntries(connection, name, event.at);
-        connection.run("UPDATE sessions SET worktree = NULL WHERE name = ?", name);
+        if (fate !== "undone") settleEntries(connection, name, fate, event.at);
+        connection.run(
+          "UPDATE sessions SET worktree = NULL WHERE name = ? AND id IS NOT ?",
+          name,
+          heir ?? null,
+        );
         insertEvent(connection, event);
       });
     },
@@ -189,8 +193,8 @@ function assertFreeTask(connection: Connection, id: string, name: string): void 
   if (waiting) {
     throw new OverseerError(
       "task_taken",
-      `${id} is finished on ${waiting.branch}, which has not landed yet`,
-      { hint },
+      `${id} is finished on ${waiting.branch}, which waits to be merged`,
+      { hint: "once it has landed: overseer worktree clean --completed" },
     );
   }
 }
@@ -248,10 +252,11 @@ function enqueue(
   insertEvent(connection, told);
 }
 
-function abortEntries(connection: Connection, name: string, at: number): void {
+function settleEntries(connection: Connection, name: string, fate: "merged" | "aborted", at: number): void {
   connection.run(
-    `UPDATE merge_entries SET status = 'aborted', updated_at = ?, version = version + 1
+    `UPDATE merge_entries SET status = ?, updated_at = ?, version = version + 1
      WHERE status IN ('pending', 'waiting', 'held', 'conflict', 'failed') AND session_id IN (SELECT id FROM sessions WHERE name = ?)`,
+    fate,
     at,
     name,
   );

@@ -45,7 +45,6 @@ describe("status", () => {
       taskId,
       parent: "lea",
       depth: 1,
-      reasonUntil: null,
       worktree,
       branch: "overseer/ada/x",
     });
@@ -67,6 +66,7 @@ describe("status", () => {
       capability: "builder",
       state: "booting",
       reason: null,
+      reasonUntil: null,
       taskId,
       branch: "overseer/ada/x",
       worktree,

@@ -54,8 +54,6 @@ export async function examineLeavings(project: Project, known: Known): Promise<L
   const hasWorktree = exists(worktree);
   const branchTip =
     known.branch === null ? null : await commitOf(git, paths.root, `refs/heads/${known.branch}`);
-  // Whoever was never there has no record in git either.
-  if (!hasWorktree && branchTip === null && known.baseCommit === null) return null;
   const recorded = (await listWorktrees(git, paths.root)).find(({ path }) => path === worktree);
   const isOurs = recorded !== undefined && worktree !== paths.root;
   const isKnown = hasWorktree && isOurs && (await isCheckout(git, worktree));

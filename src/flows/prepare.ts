@@ -93,19 +93,23 @@ function fenced(text: string): string {
 async function placeOverlay(project: Project, worktree: string, name: string): Promise<string | null> {
   const { excludes } = agentFiles(project.paths, name);
   const candidates = [OVERLAY, OVERLAY_IGNORE, LOCAL_OVERLAY];
-  const tracked = (await project.git.ask(worktree, ["ls-files", "-z", "--", ...candidates])).split("\0");
+  const [list, theirs] = await Promise.all([
+    project.git.ask(worktree, ["ls-files", "-z", "--", ...candidates]),
+    userExcludes(project),
+  ]);
+  const tracked = list.split("\0");
   const folder = `${worktree}/.claude`;
   const isLink = !isRealFolder(folder) && kindOf(folder) !== "missing";
   if (!isLink && !tracked.includes(OVERLAY) && !tracked.includes(OVERLAY_IGNORE)) {
     writeAtomically(`${worktree}/${OVERLAY_IGNORE}`, "/CLAUDE.md\n/.gitignore\n");
     // Main may begin to track an ignore file of its own there, and a merge would put it in the place of ours.
-    writeAtomically(excludes, `${await userExcludes(project)}\n/${OVERLAY}\n`);
+    writeAtomically(excludes, `${theirs}\n/${OVERLAY}\n`);
     return OVERLAY;
   }
   if (!isLink && !tracked.includes(OVERLAY)) removeStale(`${worktree}/${OVERLAY}`);
   if (tracked.includes(LOCAL_OVERLAY)) return null;
   // The user's own list goes with it: git knows only one such file.
-  writeAtomically(excludes, `${await userExcludes(project)}\n/${LOCAL_OVERLAY}\n`);
+  writeAtomically(excludes, `${theirs}\n/${LOCAL_OVERLAY}\n`);
   return LOCAL_OVERLAY;
 }
 

@@ -203,12 +203,12 @@ async function removableLeavings(
   previous: Session | null,
 ): Promise<Leavings | null> {
   if (previous && isLive(previous.state)) throw nameTaken(name);
-  const known = { name, branch: previous?.branch ?? branch, baseCommit: previous?.baseCommit ?? null };
-  const leavings = await examineLeavings(project, known);
-  if (leavings && previous && !isSafe(leavings)) throw refusal(leavings, previous);
+  const leavings = previous && (await examineLeavings(project, previous));
+  if (leavings && !isSafe(leavings)) throw refusal(leavings, previous);
+  const place = await worktreePath(project, name);
   // Nobody of that name was ever here: whatever is there is the user's.
-  if (leavings?.hasWorktree && !previous) throw leavings.obstacle ?? placeTaken(leavings.worktree);
-  const way = await branchInTheWay(project, branch, previous ? (leavings?.branch ?? null) : null);
+  if (!previous && kindOf(place) !== "missing") throw placeTaken(place);
+  const way = await branchInTheWay(project, branch, leavings?.branch ?? null);
   if (way === null) return leavings;
   throw new OverseerError("branch_exists", `there is a branch ${way} already`, {
     hint: `choose another name, or: git branch -m ${way} another/name`,

@@ -103,7 +103,7 @@ async function withUntracked<T>(
 }
 
 /** Where a worker's newest log for people is. */
-export function logFile(project: Project, session: Session): string {
+function logFile(project: Project, session: Session): string {
   return `${project.paths.logs}/${session.logFolder}/session.log`;
 }
 

@@ -12,7 +12,6 @@ import { paneOf, tmuxSessionOf } from "./launch.ts";
 import { selfMark } from "./lease.ts";
 import { discard, examineLeavings } from "./leavings.ts";
 import { journal, logSession, type Project, sessionEvent } from "./project.ts";
-
 import { isLost, isRunning } from "./running.ts";
 
 /** What a process that was killed, or a worker that died, has left behind. */

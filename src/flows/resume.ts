@@ -20,7 +20,7 @@ import { handoffOf, readSpec } from "./spawn.ts";
 import { showTask } from "./tasks.ts";
 
 /** Whether there is anything to resume: it has ended without being done, or its process is gone. */
-export async function isResumable(project: Project, session: Session): Promise<boolean> {
+async function isResumable(project: Project, session: Session): Promise<boolean> {
   if (session.worktree === null || session.state === "completed") return false;
   return !(isLive(session.state) && ((await isRunning(session)) || (await isBeingMade(project, session))));
 }
@@ -60,10 +60,12 @@ export async function resumeWorker(
   const task = await showTask(project, session.taskId ?? "");
   await ensureWorktree(project, session);
   await closePane(project, session);
-  const registered = await succeed(project, session);
+  const given = await givenBefore(project, session);
+  const registered = await succeed(project, session, given);
   const next = registered.session;
   try {
-    const brief = { task, definition, ...(await rememberedBrief(project, session)) };
+    const spec = given.spec !== null && exists(given.spec) ? readSpec(project, given.spec) : null;
+    const brief = { task, definition, spec, base: given.base, handoff: await handoffOf(project, session) };
     await writeInstructions(project, next, brief);
     const isKnown = next.claudeSessionId !== null;
     const words = { ...next, taskId: task.id, title: task.title };
@@ -107,25 +109,34 @@ async function ensureWorktree(project: Project, { name, worktree, branch }: Sess
   await withLease(project, "worktrees", () => addWorktreeAgain(git, paths.root, worktree, branch));
 }
 
-async function succeed(project: Project, session: Session): Promise<Registered> {
+async function succeed(project: Project, session: Session, given: Given): Promise<Registered> {
   const { config } = await project.config();
   const { name, capability, taskId, parent, depth, worktree, branch, baseCommit, model, fileScope } = session;
   const same = { name, capability, taskId, parent, depth, worktree, branch, baseCommit, model, fileScope };
   const { claudeSessionId, transcriptPath } = session;
   const conversation = hasConversation(transcriptPath) ? { claudeSessionId, transcriptPath } : {};
-  const notes = (await project.ledger.findAction(session.id))?.payload ?? {};
   const owner = await selfMark();
-  const reservation = { owner, maxConcurrent: config.agents.maxConcurrent, newTask: null, notes };
+  const reservation = {
+    owner,
+    maxConcurrent: config.agents.maxConcurrent,
+    newTask: null,
+    notes: { ...given },
+  };
   return await registerWorker(project, { ...same, ...conversation }, reservation, session);
 }
 
 /** What its first incarnation was given beside the task. */
-async function rememberedBrief(project: Project, session: Session) {
-  const notes = (await project.ledger.findAction(session.id))?.payload ?? {};
-  const path = typeof notes.spec === "string" ? `${project.paths.root}/${notes.spec}` : undefined;
-  const spec = path !== undefined && exists(path) ? readSpec(project, path) : null;
-  const base = typeof notes.base === "string" ? notes.base : (session.baseCommit ?? "");
-  return { spec, base, handoff: await handoffOf(project, session) };
+interface Given {
+  spec: string | null;
+  base: string;
+}
+
+async function givenBefore({ ledger }: Project, session: Session): Promise<Given> {
+  const { spec, base } = (await ledger.findAction(session.id))?.payload ?? {};
+  return {
+    spec: typeof spec === "string" ? spec : null,
+    base: typeof base === "string" ? base : (session.baseCommit ?? ""),
+  };
 }
 
 /** The worktree stays: it had work in it before. */

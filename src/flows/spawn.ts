@@ -250,7 +250,7 @@ async function reserve(project: Project, request: SlingRequest, plan: Plan): Pro
     owner: await selfMark(),
     maxConcurrent: config.agents.maxConcurrent,
     newTask: plan.isNewTask ? (plan.task as NewTask) : null,
-    notes: { spec: plan.spec?.path ?? null, base: plan.base.name },
+    notes: { spec: plan.spec && `${project.paths.root}/${plan.spec.path}`, base: plan.base.name },
   };
   return await registerWorker(project, registration, reservation);
 }

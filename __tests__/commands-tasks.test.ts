@@ -149,10 +149,12 @@ describe("task ready and task close", () => {
     });
   });
 
-  test("by its worker is refused once somebody else has closed it", async () => {
+  test("by anybody else is refused while its worker lives, and by the worker once it is closed", async () => {
     const { id } = await create("Gone");
     const env = { OVERSEER_TOKEN: await project.register({ name: "ada", taskId: id }) };
-    await task(["close", id, "--reason", "not needed"]);
+    const early = await project.overseer(["task", "close", id, "--reason", "not needed", "--json"]);
+    expect(early.error()).toMatchObject({ code: "task_taken", message: `ada works on ${id}` });
+    await project.open(({ ledger }) => ledger.closeTask(id, { reason: "landed", actor: "human", at: 1 }));
     const late = await project.overseer(["task", "close", id, "--reason", "made", "--json"], { env });
     expect(late.error()).toMatchObject({ code: "task_closed", hint: "end your turn" });
     await project.open(async ({ ledger }) => {

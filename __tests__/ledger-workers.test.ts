@@ -303,7 +303,7 @@ describe("a reservation", () => {
     await ended(home.ledger, worker("bob", 0, { fileScope: ["src"] }), "failed");
     await ended(home.ledger, worker("eve", 0, { fileScope: ["src"], worktree: "/w" }), "completed");
     await ended(home.ledger, worker("kim", 0, { fileScope: ["src"], worktree: "/k" }), "stopped");
-    await home.ledger.releaseWorktree("kim", "aborted", told("worktree.removed", 9));
+    await home.ledger.releaseWorktree("ses-kim-0", "aborted", told("worktree.removed", 9));
     await home.ledger.registerSession(worker("zoe", 1), reserving());
     const session = await home.ledger.registerSession(worker("ada", 1, { fileScope: ["src"] }), reserving());
     expect(session.fileScope).toEqual(["src"]);
@@ -332,13 +332,20 @@ describe("a reservation", () => {
     await expect(child("eve", "src/a/deep.ts")).rejects.toMatchObject({ code: "scope_taken" });
     const grandchild = worker("kim", 1, { parent: "ada", depth: 2, fileScope: ["src/a/x.ts"] });
     expect(await home.ledger.registerSession(grandchild, reserving())).toMatchObject({ name: "kim" });
-    // The lead again, whose children still hold what was its own.
+    // Another one of that name would be taken for their parent; only the lead itself may come back.
     await home.ledger.endSession(
       "ses-lead-1",
       { state: "stopped", cause: "stopped by human", at: 5 },
       told("session.stopped", 5),
     );
-    expect(await home.ledger.registerSession(worker("lead", 2, lead), reserving())).toMatchObject({
+    await home.ledger.endAction("ses-lead-1", "done", "started", 6);
+    await expect(home.ledger.registerSession(worker("lead", 2, lead), reserving())).rejects.toMatchObject({
+      code: "name_taken",
+      message: "ada, bob still work for lead",
+    });
+    const previous = await home.ledger.currentSession("lead");
+    if (!previous) throw new Error("the lead is gone");
+    expect(await home.ledger.succeedSession(previous, worker("lead", 2, lead), reserving())).toMatchObject({
       id: "ses-lead-2",
     });
   });
@@ -610,7 +617,7 @@ describe("a completion", () => {
     expect(await everything(home.ledger)).toEqual(before);
   });
 
-  test("is awaited from its announcement until somebody begins it", async () => {
+  test("is awaited from its announcement until it is carried out", async () => {
     using home = freshLedger();
     await atWork(home.ledger);
     const id = completionId("ses-ada-1");
@@ -619,6 +626,8 @@ describe("a completion", () => {
     await home.ledger.planAction(planned, told("session.completing", 4_000));
     expect(await home.another().isCompleting("ses-ada-1")).toBe(true);
     await home.ledger.takeAction(id, null, "1:1", 4_100);
+    expect(await home.ledger.isCompleting("ses-ada-1")).toBe(true);
+    await home.ledger.endAction(id, "done", "mrg-1", 4_200);
     expect(await home.ledger.isCompleting("ses-ada-1")).toBe(false);
   });
 });
@@ -635,7 +644,7 @@ describe("a worktree that is gone", () => {
   test("is nobody's, and work that has landed is merged", async () => {
     using home = freshLedger();
     await finished(home.ledger);
-    await home.ledger.releaseWorktree("ada", "merged", event);
+    await home.ledger.releaseWorktree("ses-ada-1", "merged", event);
     expect(await home.ledger.currentSession("ada")).toMatchObject({ worktree: null, state: "completed" });
     expect(await statuses(home.ledger)).toEqual(["merged"]);
     expect(await typesOf(home.ledger, "worktree")).toEqual(["worktree.removed"]);
@@ -644,8 +653,8 @@ describe("a worktree that is gone", () => {
   test("that a spawn is undone leaves the queue alone, and the heir keeps the place", async () => {
     using home = freshLedger();
     await finished(home.ledger);
-    const heir = await home.ledger.registerSession(worker("ada", 2, { worktree: "/w/ada" }), reserving());
-    await home.ledger.releaseWorktree("ada", "undone", event, heir.id);
+    await home.ledger.registerSession(worker("ada", 2, { worktree: "/w/ada" }));
+    await home.ledger.releaseWorktree("ses-ada-1", "undone", event);
     const [newest, oldest] = await home.ledger.pastSessions({ name: "ada" });
     expect([newest?.worktree, oldest?.worktree]).toEqual(["/w/ada", null]);
     expect(await statuses(home.ledger)).toEqual(["pending"]);
@@ -660,7 +669,7 @@ describe("a worktree that is gone", () => {
       { entry: entryOf("bob"), reason: "done", at: 5_500 },
       told("session.completed", 5_500),
     );
-    await home.ledger.releaseWorktree("ada", "aborted", event);
+    await home.ledger.releaseWorktree("ses-ada-1", "aborted", event);
     const entries = await home.ledger.mergeEntries({});
     expect(entries.map(({ id, status }) => [id, status])).toEqual([
       ["mrg-bob-1", "pending"],

@@ -900,17 +900,18 @@ describe("doctor and what workers leave", () => {
     expect((await doctor(fleet, "worktrees", "--fix")).detail).not.toContain("clean,");
   });
 
-  test("a pane that nobody owns is closed, and a worker's is not", async () => {
+  test("a pane of a worker that is gone is closed; a live worker's, and a person's window, are not", async () => {
     await using fleet = await standInFleet();
     const ada = await fleet.sling("ada", "Go on for a while");
-    fleet.tmux("new-session", "-d", "-s", "overseer-ghost", "cat");
-    expect(paneNames(fleet).toSorted()).toEqual(["overseer-ada", "overseer-ghost"]);
+    fleet.tmux("new-session", "-d", "-s", "overseer-ghost", "--", "sh", "-c", "cat", "launch-ses-gone.json");
+    fleet.tmux("new-session", "-d", "-s", "mine", "cat");
+    expect(paneNames(fleet).toSorted()).toEqual(["mine", "overseer-ada", "overseer-ghost"]);
     const seen = await doctor(fleet, "panes");
     expect(seen).toMatchObject({ verdict: "warning", hint: "overseer doctor --fix" });
     expect(seen.detail).toContain("overseer-ghost");
     expect(paneNames(fleet)).toContain("overseer-ghost");
     expect((await doctor(fleet, "panes", "--fix")).verdict).toBe("fixed");
-    expect(paneNames(fleet)).toEqual(["overseer-ada"]);
+    expect(paneNames(fleet).toSorted()).toEqual(["mine", "overseer-ada"]);
     expect(await isAlive(ada.pid)).toBe(true);
     expect((await doctor(fleet, "panes")).verdict).toBe("ok");
   });
@@ -941,7 +942,7 @@ describe("doctor and what workers leave", () => {
     }
   });
 
-  test("rescue refs are listed, git's stale records pruned, and the dead recorded", async () => {
+  test("rescue refs are listed, git's records left alone, and the dead recorded", async () => {
     await using fleet = await standInFleet();
     expect((await doctor(fleet, "rescues")).detail).toBe("none");
     await deadWorker(fleet, "ada");
@@ -956,7 +957,8 @@ describe("doctor and what workers leave", () => {
     expect(records()).toEqual(["bob"]);
     expect(stateOf(fleet, "bob")).toBe("working");
     await doctor(fleet, "worktrees", "--fix");
-    expect(existsSync(join(fleet.root, ".git/worktrees")) ? records() : []).toEqual([]);
+    // It may be on a disk that is away: only whoever removes a worker's worktree removes its record.
+    expect(records()).toEqual(["bob"]);
     expect(stateOf(fleet, "bob")).toBe("zombie");
     expect(rescueRefs(fleet)).toEqual([ref]);
   });

@@ -15,7 +15,7 @@ export function toCount(text: string | undefined, fallback: number, flag: string
 
 export function toList(text: string | undefined): string[] {
   return (text ?? "")
-    .split(",")
+    .split(/,(?![^{]*\})/) // not inside of a glob's braces
     .map((item) => item.trim())
     .filter((item) => item !== "");
 }

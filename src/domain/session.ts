@@ -19,7 +19,7 @@ export type WaitingReason = (typeof WAITING_REASONS)[number];
 const ENDS = ["completed", "stopped", "failed", "zombie"] as const;
 
 /**
- * `stopped` and `zombie` were judged from outside: a hook of that same incarnation proves them wrong, whoever said that
+ * `stopped` and `zombie` were judged from outside: a SessionStart of that same incarnation proves them wrong, whoever said that
  * its task is done before it died has completed it all the same, and a spawn that is undone has failed.
  */
 export const SESSION_MOVES: Moves<SessionState> = {

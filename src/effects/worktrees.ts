@@ -39,7 +39,7 @@ export async function addWorktree(
 
 /** The folder of a branch that is still there. */
 export async function addWorktreeAgain(git: Git, root: string, path: string, branch: string): Promise<void> {
-  await git.ask(root, ["worktree", "prune"]);
+  await forget(git, root, path);
   await git.ask(root, ["worktree", "add", "--quiet", "--", path, branch]);
 }
 
@@ -48,7 +48,12 @@ export async function removeWorktree(git: Git, root: string, path: string): Prom
   await git.run(root, ["worktree", "remove", "--force", "--", path]);
   // Half-made, or not known to git any more.
   if (exists(path)) remove(path);
-  await git.ask(root, ["worktree", "prune"]);
+  await forget(git, root, path);
+}
+
+/** git's record of a folder that is gone. Never `prune`: it takes the user's worktrees on a disk that is away, too. */
+async function forget(git: Git, root: string, path: string): Promise<void> {
+  await git.run(root, ["worktree", "remove", "--force", "--force", "--", path]);
 }
 
 export async function commitOf(git: Git, cwd: string, ref: string): Promise<string | null> {
@@ -80,7 +85,35 @@ export async function uncommitted(git: Git, worktree: string, excludes: string):
     // After a rename the name it had follows as an entry of its own.
     if (/^(?:[RC]|.[RC])/.test(entry)) entries.next();
   }
-  return paths;
+  return [...paths, ...(await overlooked(git, worktree))];
+}
+
+/** Files that git was told not to look at (`assume-unchanged`, `skip-worktree`), and that were changed. */
+async function overlooked(git: Git, worktree: string): Promise<string[]> {
+  const changed: string[] = [];
+  for (const path of await marked(git, worktree)) {
+    if (!exists(`${worktree}/${path}`)) continue;
+    const known = await git.run(worktree, ["rev-parse", "--verify", "--quiet", `:${path}`]);
+    const now = await git.run(worktree, ["hash-object", "--", path]);
+    if (known.stdout !== now.stdout) changed.push(path);
+  }
+  return changed;
+}
+
+async function marked(git: Git, worktree: string): Promise<string[]> {
+  const entries = (await git.ask(worktree, ["ls-files", "-v", "-z"])).split("\0");
+  return entries.filter((entry) => /^[a-zS] /.test(entry)).map((entry) => entry.slice(2));
+}
+
+/** What a rebase or a merge in progress has put aside, and would bring back at its end. */
+export async function putAside(git: Git, worktree: string): Promise<string[]> {
+  const found: string[] = [];
+  for (const name of ["rebase-merge/autostash", "rebase-apply/autostash", "MERGE_AUTOSTASH"]) {
+    const file = await git.ask(worktree, ["rev-parse", "--path-format=absolute", "--git-path", name]);
+    const commit = readBytes(file)?.toString("utf8").trim();
+    if (commit) found.push(commit);
+  }
+  return found;
 }
 
 export async function countCommits(git: Git, cwd: string, from: string, to: string): Promise<number> {
@@ -102,9 +135,13 @@ export async function isContained(git: Git, root: string, tip: string, into: str
   );
 }
 
-/** Merging it would change nothing. git before 2.38 cannot tell. */
+/**
+ * Merging it would change nothing. git before 2.38 cannot tell. Asked inside of git's own folder, where no attributes
+ * are read: a merge driver that keeps one side would make every change look as if it were there.
+ */
 async function addsNothing(git: Git, root: string, tip: string, into: string): Promise<boolean> {
-  const { exitCode, stdout } = await git.run(root, ["merge-tree", "--write-tree", into, tip]);
+  const folder = await git.ask(root, ["rev-parse", "--absolute-git-dir"]);
+  const { exitCode, stdout } = await git.run(folder, ["merge-tree", "--write-tree", into, tip]);
   return exitCode === 0 && stdout.trim() === (await git.ask(root, ["rev-parse", `${into}^{tree}`]));
 }
 
@@ -217,6 +254,11 @@ async function copyIndex(git: Git, worktree: string, scratchIndex: string): Prom
 
 async function treeOf(git: Git, worktree: string, scratchIndex: string, excludes: string): Promise<string> {
   const index = await copyIndex(git, worktree, scratchIndex);
+  const hidden = await marked(git, worktree);
+  if (hidden.length > 0) {
+    const look = ["update-index", "--no-assume-unchanged", "--no-skip-worktree", "--", ...hidden];
+    await git.ask(worktree, look, index);
+  }
   const add = ["-c", "core.safecrlf=false", ...overlooking(excludes), "add", "--all", "--", "."];
   await git.ask(worktree, add, index);
   return await git.ask(worktree, ["write-tree"], index);

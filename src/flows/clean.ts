@@ -1,5 +1,5 @@
 import { OverseerError } from "../domain/errors.ts";
-import { ORCHESTRATOR } from "../domain/names.ts";
+import { isAgentName, ORCHESTRATOR } from "../domain/names.ts";
 import { isLive, type SessionState } from "../domain/session.ts";
 import { isOpen } from "../domain/task.ts";
 import { listFolder, settledPath } from "../effects/files.ts";
@@ -51,7 +51,7 @@ async function namesWithWork(project: Project): Promise<string[]> {
 async function placesTaken(project: Project): Promise<string[]> {
   const { git, paths } = project;
   const folder = (await worktreePath(project, "x")).slice(0, -"/x".length);
-  if (folder === settledPath(paths.worktrees)) return listFolder(folder);
+  if (folder === settledPath(paths.worktrees)) return listFolder(folder).filter(isAgentName);
   const worktrees = await listWorktrees(git, paths.root);
   return worktrees
     .filter(({ path, branch }) => path.startsWith(`${folder}/`) && branch?.startsWith("overseer/"))
@@ -123,7 +123,9 @@ async function cleanOne(project: Project, name: string, isForced: boolean): Prom
   }
   const isGivenUp = !isSafe(leavings);
   if (isGivenUp && !isForced) throw refusal(leavings, session);
-  const { rescueRef, branch } = await discard(project, leavings);
+  const { rescueRef, branch } = await discard(project, leavings, knownOf(name, session), async () => {
+    await assertSame(project, name, session);
+  });
   if (session) await release(project, session, isGivenUp, rescueRef);
   else await tell(project, [orphanRemoved(project, name, rescueRef)]);
   return { name, branch, rescueRef, bringBack: rescueRef && bringBackCommand(project, rescueRef) };
@@ -136,21 +138,31 @@ async function assertEnded(session: Session): Promise<void> {
   }
 }
 
+/** Somebody may have resumed or slung that name while this one waited for its turn. */
+async function assertSame(project: Project, name: string, seen: Session | null): Promise<void> {
+  const now = await project.ledger.currentSession(name);
+  if (now?.id !== seen?.id) {
+    throw new OverseerError("changed_meanwhile", `${name} has come back meanwhile`, {
+      hint: "overseer status",
+    });
+  }
+  if (now) await assertEnded(now);
+}
+
 function orphanRemoved(project: Project, name: string, rescueRef: string | null) {
   const at = project.clock.now();
   return { at, type: "worktree.removed" as const, agent: name, data: { rescueRef } };
 }
 
 /**
- * Its files are free again, and a task that nobody has finished is ready again. `heir` is the incarnation of the same
- * name, if any, that makes a new worktree in that place.
+ * Its files are free again, and a task that nobody has finished is ready again. Nothing of that touches a later
+ * incarnation of the same name, which may have made a new worktree in that place.
  */
 export async function release(
   project: Project,
   session: Session,
   isGivenUp: boolean,
   rescueRef: string | null,
-  heir?: string,
 ): Promise<void> {
   const { ledger, clock } = project;
   await closePane(project, session);
@@ -160,7 +172,7 @@ export async function release(
     await ledger.endSession(session.id, { state: "zombie", cause: "its process is gone", at }, died);
   }
   const event = sessionEvent(session, "worktree.removed", at, { worktree: session.worktree, rescueRef });
-  await ledger.releaseWorktree(session.name, isGivenUp ? "aborted" : "merged", event, heir);
+  await ledger.releaseWorktree(session.id, isGivenUp ? "aborted" : "merged", event);
   journal(project, [event]);
   if (session.taskId === null) return;
   if (session.state === "completed" && !isGivenUp) return await closeLanded(project, session);

@@ -3,6 +3,7 @@ import { ORCHESTRATOR } from "../domain/names.ts";
 import { completionId } from "../domain/session.ts";
 import { isOpen } from "../domain/task.ts";
 import { exists } from "../effects/files.ts";
+import { logError } from "../effects/logs.ts";
 import { agentFiles } from "../effects/paths.ts";
 import { endTree } from "../effects/process-tree.ts";
 import { isAlive } from "../effects/processes.ts";
@@ -88,6 +89,16 @@ interface Outcome {
  * Killed anywhere, it is done again by whoever comes by, and has happened once. False when somebody else is at it.
  */
 export async function finishCompletion(project: Project, session: Session): Promise<boolean> {
+  try {
+    return await finish(project, session);
+  } catch (error) {
+    // A hook started this and hears nothing of it.
+    logError(project.paths, project.clock.now(), `finishing ${session.name}`, error);
+    throw error;
+  }
+}
+
+async function finish(project: Project, session: Session): Promise<boolean> {
   const { ledger } = project;
   const id = completionId(session.id);
   const action = await ledger.findAction(id);
@@ -170,9 +181,14 @@ async function mailResult(
 
 /** The parent, or whoever is above a parent that has come to its end. */
 async function whoLooksAfter(project: Project, session: Session): Promise<string> {
-  const above = session.parent === null ? null : await project.ledger.currentSession(session.parent);
-  const isOver = above !== null && (above.state === "completed" || above.state === "failed");
-  return isOver ? await whoLooksAfter(project, above) : (session.parent ?? ORCHESTRATOR);
+  const asked = new Set([session.name]);
+  for (let name = session.parent; name !== null && !asked.has(name); ) {
+    asked.add(name);
+    const above = await project.ledger.currentSession(name);
+    if (above?.state !== "completed" && above?.state !== "failed") return name;
+    name = above.parent;
+  }
+  return ORCHESTRATOR;
 }
 
 async function writeIdentity(

@@ -1,7 +1,7 @@
 import { OverseerError } from "../domain/errors.ts";
 import { isLive } from "../domain/session.ts";
 import { exists, filesBelow, remove } from "../effects/files.ts";
-import { isAlive } from "../effects/processes.ts";
+import { processMark } from "../effects/processes.ts";
 import { listLeavings } from "./clean.ts";
 import type { Finding } from "./doctor.ts";
 import { discard, isSafe } from "./leavings.ts";
@@ -50,7 +50,11 @@ export async function checkPanes(project: Project, isFixing: boolean): Promise<F
   const panes = await tmux.panes();
   const sessions = await project.ledger.currentSessions();
   const live = sessions.filter(({ state }) => isLive(state));
-  const strays = panes.filter((pane) => !live.some(({ id }) => pane.command.includes(`launch-${id}.json`)));
+  // A window that a person opened beside a worker's is theirs.
+  const launched = panes.filter(({ command }) => /launch-ses-\w+\.json/.test(command));
+  const strays = launched.filter(
+    (pane) => !live.some(({ id }) => pane.command.includes(`launch-${id}.json`)),
+  );
   const files = await strayLaunches(project);
   if (strays.length + files.length === 0) return { check: "panes", verdict: "ok", detail: `${panes.length}` };
   const detail = `nobody's: ${[...strays.map(({ session }) => session), ...files].join(", ")}`;
@@ -60,20 +64,22 @@ export async function checkPanes(project: Project, isFixing: boolean): Promise<F
   return { check: "panes", verdict: "fixed", detail };
 }
 
-/** A launch file has a token in it, and goes with the launch; it stays only where somebody was killed. */
+/** What only lives for a moment, and stays where somebody was killed: a launch has a token in it. */
 async function strayLaunches(project: Project): Promise<string[]> {
-  const open = await project.ledger.openActions("spawn");
-  const owned = await Promise.all(open.map(async ({ owner }) => owner !== null && (await isAlive(owner))));
-  const busy = open.filter((_, at) => owned[at]).map(({ id }) => `launch-${id}.json`);
-  return filesBelow(project.paths.agents).filter((file) => {
+  const workers = await project.ledger.liveWorkers(-1);
+  const booting = workers.filter(({ state }) => state === "booting").map(({ id }) => `launch-${id}.json`);
+  const strays: string[] = [];
+  for (const file of filesBelow(project.paths.agents)) {
     const name = file.slice(file.lastIndexOf("/") + 1);
-    return /^(?:launch-.*\.json|(?:rescue|diff)-index-\d+)$/.test(name) && !busy.includes(name);
-  });
+    const pid = /^(?:rescue|diff)-index-(\d+)$/.exec(name)?.[1];
+    const isOver = pid === undefined ? !booting.includes(name) : (await processMark(Number(pid))) === null;
+    if (isOver && (pid !== undefined || /^launch-.*\.json$/.test(name))) strays.push(file);
+  }
+  return strays;
 }
 
 /** Worktrees that the ledger knows nothing of, and live workers without one. */
 export async function checkWorktrees(project: Project, isFixing: boolean): Promise<Finding> {
-  if (isFixing) await project.git.ask(project.paths.root, ["worktree", "prune"]);
   const leavings = await listLeavings(project);
   const orphans = leavings.filter(({ state, hasWorktree }) => state === null && hasWorktree);
   const sessions = await project.ledger.currentSessions();
@@ -83,7 +89,7 @@ export async function checkWorktrees(project: Project, isFixing: boolean): Promi
     return { check: "worktrees", verdict: "ok", detail: `${count}` };
   }
   const removable = isFixing ? orphans.filter((orphan) => isSafe(orphan) && orphan.tips.length > 0) : [];
-  for (const orphan of removable) await discard(project, orphan);
+  for (const orphan of removable) await discard(project, orphan, { ...orphan, baseCommit: null });
   const kept = orphans.filter((orphan) => !removable.includes(orphan)).map(({ name }) => name);
   const detail = [
     removable.length > 0

@@ -63,8 +63,13 @@ export async function launch(project: Project, { session, token }: Registered, s
     claudeSessionId: start.session.id,
     conversation: start.session.kind,
   });
-  await project.ledger.recordLaunch(session.id, launched, event);
-  logSession(project, session, event);
+  if (await project.ledger.recordLaunch(session.id, launched, event))
+    return logSession(project, session, event);
+  // It was stopped meanwhile, and whoever did that knew of no process.
+  await tmux.close(pane.paneId);
+  throw new OverseerError("ended_otherwise", `${session.name} was stopped before it was launched`, {
+    hint: "overseer status",
+  });
 }
 
 /** The name is this incarnation's now: a pane under it is what an earlier one, or a killed overseer, left. */
@@ -102,7 +107,7 @@ export async function awaitStart(project: Project, sessionId: string): Promise<S
   }
 }
 
-function assertLive(session: Session): Session {
+export function assertLive(session: Session): Session {
   if (isLive(session.state)) return session;
   throw new OverseerError("ended_otherwise", `${session.name} is ${session.state} (${session.cause})`, {
     hint: `overseer logs ${session.name}`,

@@ -10,6 +10,7 @@ import {
   isContained,
   isReachable,
   listWorktrees,
+  putAside,
   removeWorktree,
   saveTips,
   saveWork,
@@ -47,7 +48,7 @@ export async function worktreePath(project: Project, name: string): Promise<stri
   return `${settledPath(within(project, config.worktrees.baseDir))}/${name}`;
 }
 
-/** The pure facts: nothing is changed. Null when there is nothing. */
+/** What there is and what of it has landed; git may write an object to compare with. Null when there is nothing. */
 export async function examineLeavings(project: Project, known: Known): Promise<Leavings | null> {
   const { git, paths } = project;
   const worktree = await worktreePath(project, known.name);
@@ -59,14 +60,15 @@ export async function examineLeavings(project: Project, known: Known): Promise<L
   const isKnown = hasWorktree && isOurs && (await isCheckout(git, worktree));
   const head = isKnown ? await headOf(git, worktree) : await commitOf(git, paths.root, recorded?.head ?? "");
   if (!hasWorktree && branchTip === null && head === null) return null;
-  const tips = [...new Set([branchTip, head].filter((tip) => tip !== null))];
+  const aside = isKnown ? await putAside(git, worktree) : [];
+  const tips = [...new Set([branchTip, head, ...aside].filter((tip) => tip !== null))];
   const dirty = isKnown ? await uncommitted(git, worktree, agentFiles(paths, known.name).excludes) : [];
   const inner = isKnown ? await innerRepositories(git, worktree, dirty) : [];
   return {
     name: known.name,
     worktree,
     hasWorktree,
-    branch: branchTip === null ? null : known.branch,
+    branch: branchTip === null ? ownBranch(recorded?.branch ?? null) : known.branch,
     tips,
     dirty,
     obstacle: obstacleOf(
@@ -77,6 +79,11 @@ export async function examineLeavings(project: Project, known: Known): Promise<L
     ),
     isLanded: await areLanded(project, tips, known),
   };
+}
+
+/** Of an earlier incarnation, when the ledger's newest never came to make its own. */
+function ownBranch(branch: string | null): string | null {
+  return branch?.startsWith("overseer/") ? branch : null;
 }
 
 /** All that git has made of a worktree before it is in its list. */
@@ -133,22 +140,46 @@ export interface Removed {
   branch: string | null;
 }
 
-/** Removes worktree and branch; what has not landed is saved first, and only then. */
-export async function discard(project: Project, leavings: Leavings): Promise<Removed> {
-  if (leavings.obstacle !== null) throw leavings.obstacle;
+/**
+ * Removes worktree and branch; what has not landed is saved first, and only then. All is looked at again once nobody
+ * else is at it: `mayStill` throws when somebody has come back meanwhile, and what was safe must still be.
+ */
+export async function discard(
+  project: Project,
+  seen: Leavings,
+  known: Known,
+  mayStill: () => Promise<void> = async () => {},
+): Promise<Removed> {
   return await withLease(project, "worktrees", async () => {
-    const rescueRef = isSafe(leavings) ? null : await rescue(project, leavings);
-    const { git, paths } = project;
-    await removeWorktree(git, paths.root, leavings.worktree);
-    const isElsewhere = (await listWorktrees(git, paths.root)).some(
-      ({ branch }) => branch === leavings.branch,
-    );
-    const [tip] = leavings.tips;
-    if (leavings.branch !== null && tip !== undefined && !isElsewhere) {
-      await deleteBranch(git, paths.root, leavings.branch, tip);
-    }
-    return { rescueRef, branch: leavings.branch };
+    await mayStill();
+    const leavings = await examineLeavings(project, known);
+    if (leavings === null) return { rescueRef: null, branch: null };
+    if (isSafe(seen) && !isSafe(leavings)) throw refusal(leavings, null);
+    return await removeLeavings(project, leavings);
   });
+}
+
+/** What a spawn has made and nobody has worked in: there is nothing to save. */
+export async function takeBack(project: Project, known: Known): Promise<void> {
+  await withLease(project, "worktrees", async () => {
+    const leavings = await examineLeavings(project, known);
+    const asMade = { dirty: [], isLanded: true, obstacle: null };
+    if (leavings !== null) await removeLeavings(project, { ...leavings, ...asMade });
+  });
+}
+
+async function removeLeavings(project: Project, leavings: Leavings): Promise<Removed> {
+  if (leavings.obstacle !== null) throw leavings.obstacle;
+  const rescueRef = isSafe(leavings) ? null : await rescue(project, leavings);
+  const { git, paths } = project;
+  const { branch, worktree, tips } = leavings;
+  const isElsewhere = (await listWorktrees(git, paths.root)).some(
+    (other) => other.branch === branch && other.path !== worktree,
+  );
+  const [tip] = tips;
+  await removeWorktree(git, paths.root, worktree);
+  if (branch !== null && tip !== undefined && !isElsewhere) await deleteBranch(git, paths.root, branch, tip);
+  return { rescueRef, branch };
 }
 
 async function rescue(project: Project, { name, worktree, hasWorktree, tips }: Leavings): Promise<string> {

@@ -37,7 +37,7 @@ export async function lineageOf(
       hint: "leave --depth out",
     });
   }
-  if (above) assertMaySpawn(manifest, above);
+  if (above) assertMaySpawn(manifest, above, caller.kind === "worker");
   await assertDepth(project, depth);
   const fileScope = [...new Set(request.files.map(toScope))];
   if (above) assertInside(above, fileScope, isReadOnly(definition));
@@ -54,13 +54,15 @@ async function namedParent(project: Project, name: string | undefined): Promise<
   });
 }
 
-function assertMaySpawn(manifest: Manifest, above: Session): void {
+function assertMaySpawn(manifest: Manifest, above: Session, isOwn: boolean): void {
   if (definitionFor(manifest, above.capability)?.canSpawn === true) return;
   throw new OverseerError(
     "may_not_spawn",
     `${above.name} is a ${above.capability}, which may not sling others`,
     {
-      hint: `overseer mail send --to ${above.parent ?? ORCHESTRATOR} --type question --subject "..." --body "..."`,
+      hint: isOwn
+        ? `overseer mail send --to ${above.parent ?? ORCHESTRATOR} --type question --subject "..." --body "..."`
+        : "name a lead, or leave --parent out",
     },
   );
 }

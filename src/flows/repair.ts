@@ -10,7 +10,7 @@ import type { Action, Session } from "../store/contract.ts";
 import { finishCompletion, leavePane } from "./complete.ts";
 import { paneOf, tmuxSessionOf } from "./launch.ts";
 import { selfMark } from "./lease.ts";
-import { discard, examineLeavings } from "./leavings.ts";
+import { discard, examineLeavings, takeBack } from "./leavings.ts";
 import { journal, logSession, type Project, sessionEvent } from "./project.ts";
 import { isLost, isRunning } from "./running.ts";
 
@@ -36,13 +36,24 @@ export async function findTroubles(project: Project): Promise<Trouble[]> {
 
 export async function repairWorkers(project: Project): Promise<Trouble[]> {
   const troubles = await findTroubles(project);
-  for (const trouble of troubles) await repairOne(project, trouble);
+  for (const trouble of troubles) await orLog(project, trouble, () => repairOne(project, trouble));
   return troubles;
+}
+
+/** One that cannot be helped must not keep the others, or a new worker, waiting. */
+async function orLog(project: Project, { kind, session }: Trouble, work: () => Promise<void>): Promise<void> {
+  try {
+    await work();
+  } catch (error) {
+    logError(project.paths, project.clock.now(), `repairing ${session.name} (${kind})`, error);
+  }
 }
 
 /** What a killed sling or resume has left, and no more: workers that died are what resume is for. */
 export async function repairSpawns(project: Project): Promise<void> {
-  for (const trouble of await brokenSpawns(project)) await repairOne(project, trouble);
+  for (const trouble of await brokenSpawns(project)) {
+    await orLog(project, trouble, () => repairOne(project, trouble));
+  }
 }
 
 async function brokenSpawns(project: Project): Promise<Trouble[]> {
@@ -82,7 +93,8 @@ async function unfinishedOnes(project: Project): Promise<Trouble[]> {
     )?.session;
     const isAtIt = action.owner !== null && (await isAlive(action.owner));
     if (!session || isAtIt) continue;
-    const isWorking = (await isRunning(session)) && session.state !== "idle";
+    const isStuck = session.reason === "rate_limit" || session.reason === "context_full";
+    const isWorking = (await isRunning(session)) && session.state !== "idle" && !isStuck;
     if (action.state === "running" || !isWorking) found.push({ kind: "unfinished", session });
   }
   return found;
@@ -94,12 +106,21 @@ async function repairOne(project: Project, trouble: Trouble): Promise<void> {
     case "half-made":
       return await repairSpawn(project, session, trouble.action);
     case "never started":
-      return await undoSpawn(project, session.id, new Error("it was not ready in time"));
+      return await giveUpOn(project, session);
     case "died":
       return await recordDeath(project, session);
     case "unfinished":
       await finishCompletion(project, session);
   }
+}
+
+/** By now it may have started after all, or somebody else is at it. */
+async function giveUpOn(project: Project, session: Session): Promise<void> {
+  const at = project.clock.now();
+  const why = new Error("it was not ready in time");
+  const event = sessionEvent(session, "session.spawn_failed", at, { why: why.message });
+  const end = { state: "failed" as const, cause: why.message, at, from: "booting" as const };
+  if (await project.ledger.endSession(session.id, end, event)) await undoSpawn(project, session.id, why);
 }
 
 /** One that got as far as a living Claude Code is kept; anything less is undone. */
@@ -190,9 +211,9 @@ async function giveBackTask(project: Project, session: Session, action: Action):
 /** Before its launch, all that stands in the worktree is what was prepared there. */
 async function removeMade(project: Project, session: Session, hasLaunched: boolean): Promise<void> {
   const { settings, systemPrompt, excludes } = agentFiles(project.paths, session.name);
-  const leavings = await examineLeavings(project, session);
-  const asMade = { dirty: [], isLanded: true, obstacle: null };
-  if (leavings) await discard(project, hasLaunched ? leavings : { ...leavings, ...asMade });
+  const leavings = hasLaunched ? await examineLeavings(project, session) : null;
+  if (!hasLaunched) await takeBack(project, session);
+  else if (leavings) await discard(project, leavings, session);
   for (const file of [settings, systemPrompt, excludes]) {
     for (const { path } of leftoversOf(file)) remove(path);
     remove(file);
@@ -200,7 +221,7 @@ async function removeMade(project: Project, session: Session, hasLaunched: boole
   const event = sessionEvent(session, "worktree.removed", project.clock.now(), {
     worktree: session.worktree,
   });
-  await project.ledger.releaseWorktree(session.name, "undone", event);
+  await project.ledger.releaseWorktree(session.id, "undone", event);
 }
 
 async function recordFailure(

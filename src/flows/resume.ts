@@ -12,7 +12,7 @@ import { finishCompletion } from "./complete.ts";
 import { assertPrograms, awaitStart, closePane, launch } from "./launch.ts";
 import { selfMark, withLease } from "./lease.ts";
 import { chooseDefinition, loadManifest } from "./manifest.ts";
-import { writeInstructions } from "./prepare.ts";
+import { copyIncluded, runSetup, writeInstructions } from "./prepare.ts";
 import { type Caller, logSession, type Project, sessionEvent } from "./project.ts";
 import { type Registered, registerWorker } from "./register.ts";
 import { isRunning } from "./running.ts";
@@ -52,18 +52,21 @@ export async function resumeWorker(
 ): Promise<Session | null> {
   await assertResumable(project, session);
   if (await project.ledger.isCompleting(session.id)) {
-    await finishCompletion(project, session);
-    return null;
+    if (await finishCompletion(project, session)) return null;
+    throw new OverseerError("nothing_yet", `${session.name} is just being finished by another overseer`, {
+      hint: "overseer status",
+    });
   }
   const bin = await assertPrograms(project);
   const definition = chooseDefinition(await loadManifest(project), session.capability);
   const task = await showTask(project, session.taskId ?? "");
-  await ensureWorktree(project, session);
-  await closePane(project, session);
+  const isAnew = await ensureWorktree(project, session);
   const given = await givenBefore(project, session);
   const registered = await succeed(project, session, given);
   const next = registered.session;
   try {
+    await closePane(project, session);
+    if (isAnew) await outfit(project, next);
     const spec = given.spec !== null && exists(given.spec) ? readSpec(project, given.spec) : null;
     const brief = { task, definition, spec, base: given.base, handoff: await handoffOf(project, session) };
     await writeInstructions(project, next, brief);
@@ -97,16 +100,26 @@ async function assertResumable(project: Project, session: Session): Promise<void
   throw refuse(`is ${state}: its process lives`, `overseer peek ${name}, overseer stop ${name}`);
 }
 
-/** Somebody may have removed the folder; the branch still has the work. */
-async function ensureWorktree(project: Project, { name, worktree, branch }: Session): Promise<void> {
+/** What the first worktree was given when it was made. */
+async function outfit(project: Project, session: Session): Promise<void> {
+  if (session.worktree === null) return;
+  await copyIncluded(project, session.worktree);
+  await runSetup(project, session, async (mark) => {
+    await project.ledger.noteAction(session.id, { setup: mark }, project.clock.now());
+  });
+}
+
+/** Somebody may have removed the folder; the branch still has the work. Returns whether it was made anew. */
+async function ensureWorktree(project: Project, { name, worktree, branch }: Session): Promise<boolean> {
   const { git, paths } = project;
-  if (worktree === null || exists(worktree)) return;
+  if (worktree === null || exists(worktree)) return false;
   if (branch === null || (await commitOf(git, paths.root, `refs/heads/${branch}`)) === null) {
     throw new OverseerError("worktree_left", `${name}'s worktree and branch are gone`, {
       hint: `overseer worktree clean ${name}, then sling its task again`,
     });
   }
   await withLease(project, "worktrees", () => addWorktreeAgain(git, paths.root, worktree, branch));
+  return true;
 }
 
 async function succeed(project: Project, session: Session, given: Given): Promise<Registered> {

@@ -9,7 +9,7 @@ import { processMark } from "../effects/processes.ts";
 import { addWorktree, commitOf } from "../effects/worktrees.ts";
 import type { NewTask, Session, Task } from "../store/contract.ts";
 import { release } from "./clean.ts";
-import { assertPrograms, awaitStart, launch } from "./launch.ts";
+import { assertLive, assertPrograms, awaitStart, launch } from "./launch.ts";
 import { selfMark, withLease } from "./lease.ts";
 import { discard, examineLeavings, isSafe, type Leavings, refusal, worktreePath } from "./leavings.ts";
 import { type Lineage, lineageOf } from "./lineage.ts";
@@ -255,14 +255,17 @@ async function reserve(project: Project, request: SlingRequest, plan: Plan): Pro
   return await registerWorker(project, registration, reservation);
 }
 
+/** Somebody may have stopped it meanwhile: then what was made is taken back. */
 async function note(project: Project, { id }: Session, step: SpawnStep): Promise<void> {
+  const session = (await project.ledger.findSession({ sessionId: id }))?.session;
+  if (session) assertLive(session);
   await project.ledger.noteAction(id, { step }, project.clock.now());
 }
 
 async function makeWorktree(project: Project, session: Session, plan: Plan): Promise<void> {
+  // Before that is noted: whatever is found in that place after it was made for this worker.
+  await clearPlace(project, plan);
   await note(project, session, "worktree");
-  if (plan.leavings) await discard(project, plan.leavings);
-  if (plan.previous?.worktree) await release(project, plan.previous, false, null, session.id);
   const { git, paths } = project;
   const { worktree: path, branch, base } = plan;
   await stagger(project);
@@ -271,6 +274,13 @@ async function makeWorktree(project: Project, session: Session, plan: Plan): Pro
       await project.ledger.noteAction(session.id, { git: await processMark(pid) }, project.clock.now());
     }),
   );
+}
+
+/** What a finished worker of that name left, and what the ledger still says of it. */
+async function clearPlace(project: Project, { leavings, previous }: Plan): Promise<void> {
+  if (previous === null) return;
+  if (leavings) await discard(project, leavings, previous);
+  if (previous.worktree !== null) await release(project, previous, false, null);
 }
 
 /** `agents.staggerDelay`: a pause since the last one was begun. */

@@ -63,7 +63,17 @@ export async function closeTask(
     await announceCompletion(project, caller.session, clean);
     return { task: await showTask(project, id), queued: [] };
   }
+  await assertNobodyAtIt(project, id);
   return await markDone(project, id, clean, caller.name);
+}
+
+/** Its worker would never be done with a task that is closed already. */
+async function assertNobodyAtIt(project: Project, id: string): Promise<void> {
+  const [worker] = (await project.ledger.liveWorkers(-1)).filter(({ taskId }) => taskId === id);
+  if (!worker) return;
+  throw new OverseerError("task_taken", `${worker.name} works on ${id}`, {
+    hint: `let it finish, or overseer stop ${worker.name} first`,
+  });
 }
 
 export async function markDone(

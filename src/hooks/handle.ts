@@ -36,6 +36,8 @@ const DELIVERIES: Readonly<Partial<Record<HookEvent, Delivery>>> = {
   StopFailure: "none",
   PreCompact: "none",
 };
+/** After which a worker that has announced its completion has nothing more to do. */
+const TURN_ENDS: readonly HookEvent[] = ["Stop", "StopFailure", "SessionEnd"];
 /** They come only after a model's answer, so that whatever was printed before has reached a model. */
 const PROOFS: readonly HookEvent[] = ["UserPromptSubmit", "Stop"];
 /** The orchestrator is the person's own session: its turns are recorded, what it does in them is not. */
@@ -64,7 +66,7 @@ export async function handleHook(call: HookCall): Promise<void> {
     ? null
     : await withLedger(paths, async (ledger) => {
         const now = await record(call, paths, ledger);
-        const isEnding = now !== null && (call.event === "Stop" || call.event === "SessionEnd");
+        const isEnding = now !== null && TURN_ENDS.includes(call.event);
         isCompleting = isEnding && (await ledger.isCompleting(now.session.id));
         return now;
       });

@@ -142,11 +142,12 @@ export interface Workers {
    * `task_closed`, `task_taken`, `task_waits` and `scope_taken`, and an action of kind `spawn` with the session's id.
    */
   registerSession(session: NewSession, reservation?: Reservation): Promise<Session>;
-  recordLaunch(sessionId: string, launched: Launched, event: NewEvent): Promise<void>;
-  /** False when it has ended already, otherwise than as `stopped` or `zombie`. */
+  /** False when the session has ended meanwhile. */
+  recordLaunch(sessionId: string, launched: Launched, event: NewEvent): Promise<boolean>;
+  /** False when it has ended already, otherwise than as `stopped` or `zombie`, or is not in the state `from`. */
   endSession(
     sessionId: string,
-    end: { state: "stopped" | "failed" | "zombie"; cause: string; at: number },
+    end: { state: "stopped" | "failed" | "zombie"; cause: string; at: number; from?: SessionState },
     event: NewEvent,
   ): Promise<boolean>;
   /** The next incarnation of a worker that has ended, or whose process is gone. `changed_meanwhile` if somebody was faster. */
@@ -161,15 +162,10 @@ export interface Workers {
     event: NewEvent,
   ): Promise<{ queued: string[] }>;
   /**
-   * The worktree of a name is gone: its files are nobody's any more, and what waited in the merge queue has landed or
-   * was given up. Not that of `heir`, the incarnation that makes a new one.
+   * The worktree of a session, which may have been that of earlier incarnations of its name, is gone: its files are
+   * nobody's any more, and what waited in the merge queue has landed or was given up.
    */
-  releaseWorktree(
-    name: string,
-    fate: "merged" | "aborted" | "undone",
-    event: NewEvent,
-    heir?: string,
-  ): Promise<void>;
+  releaseWorktree(sessionId: string, fate: "merged" | "aborted" | "undone", event: NewEvent): Promise<void>;
   /** Every incarnation of a name, or every session that had a task, newest first. */
   pastSessions(of: { name: string } | { taskId: string }): Promise<Session[]>;
   mergeEntries(filter: { sessionId?: string; taskId?: string }): Promise<MergeEntry[]>;

@@ -46,6 +46,9 @@ export interface SessionRow {
   is_newest: number;
 }
 
+/** The states of `isLive`, for SQL. */
+export const LIVE = "('booting', 'working', 'idle', 'waiting', 'stalled')";
+
 export const COLUMNS = `id, name, capability, task_id, parent, depth, worktree, branch, base_commit, model,
   tmux_session, pane_id, pid, pid_started, claude_session_id, transcript_path, state, reason, reason_until, cause, state_at, started_at, ended_at, last_activity_at, tool_name, tool_started_at,
   tools_in_flight, file_scope, log_folder, version,
@@ -73,7 +76,7 @@ export function sessionsIn(connection: Connection): Sessions {
     },
 
     async isCompleting(sessionId) {
-      const sql = "SELECT 1 FROM actions WHERE id = ? AND state = 'planned'";
+      const sql = "SELECT 1 FROM actions WHERE id = ? AND state IN ('planned', 'running')";
       return connection.first(sql, completionId(sessionId)) !== null;
     },
 
@@ -88,7 +91,7 @@ export function sessionsIn(connection: Connection): Sessions {
     async liveWorkers(limit) {
       const rows = connection.all<SessionRow>(
         `SELECT ${COLUMNS} FROM sessions WHERE capability <> '${ORCHESTRATOR}'
-           AND state IN ('booting', 'working', 'idle', 'waiting', 'stalled') ORDER BY seq LIMIT ?`,
+           AND state IN ${LIVE} ORDER BY seq LIMIT ?`,
         limit,
       );
       return rows.map(toSession);
@@ -97,8 +100,7 @@ export function sessionsIn(connection: Connection): Sessions {
     async currentSessions() {
       const rows = connection.all<SessionRow>(
         `SELECT ${COLUMNS} FROM sessions WHERE seq IN (SELECT max(seq) FROM sessions GROUP BY name)
-           OR (capability = '${ORCHESTRATOR}' AND state NOT IN ('completed', 'stopped', 'failed', 'zombie'))
-         ORDER BY state IN ('completed', 'stopped', 'failed', 'zombie'), seq`,
+           OR (capability = '${ORCHESTRATOR}' AND state IN ${LIVE}) ORDER BY state NOT IN ${LIVE}, seq`,
       );
       return rows.map(toSession);
     },

@@ -9,41 +9,46 @@ import type { MergeEntry, NewSession, Reservation, Session, Workers } from "../c
 import { insertAction } from "./actions.ts";
 import type { Connection } from "./connection.ts";
 import { insertEvent } from "./events.ts";
-import { COLUMNS, register, rowOf, type SessionRow, toSession } from "./sessions.ts";
+import { COLUMNS, LIVE, register, rowOf, type SessionRow, toSession } from "./sessions.ts";
 import { closeIfOpen, createTask, findTask } from "./tasks.ts";
 
-const LIVE = "('booting', 'working', 'idle', 'waiting', 'stalled')";
 const NEWEST = "seq = (SELECT max(seq) FROM sessions AS other WHERE other.name = sessions.name)";
+
+/** A session and the earlier ones of its name. */
+const UP_TO = `EXISTS (SELECT 1 FROM sessions AS last
+  WHERE last.id = ? AND last.name = sessions.name AND sessions.seq <= last.seq)`;
 
 export function workersIn(connection: Connection): Workers {
   return {
     async registerSession(session, reservation) {
       return connection.write(() => {
         assertFreeName(connection, session.name);
+        if (reservation) assertRested(connection, session.name);
         return reservation ? reserve(connection, session, reservation) : register(connection, session);
       });
     },
 
     async recordLaunch(sessionId, launched, event) {
-      connection.write(() => {
-        const started = launched.mark?.slice(launched.mark.indexOf(":") + 1) ?? null;
-        connection.run(
+      return connection.write(() => {
+        const changes = connection.run(
           `UPDATE sessions SET tmux_session = ?, pane_id = ?, pid = ?, pid_started = ?,
-             claude_session_id = coalesce(?, claude_session_id) WHERE id = ?`,
+             claude_session_id = coalesce(?, claude_session_id) WHERE id = ? AND state IN ${LIVE}`,
           launched.tmuxSession,
           launched.paneId,
           launched.pid,
-          started,
+          launched.mark?.slice(launched.mark.indexOf(":") + 1) ?? null,
           launched.claudeSessionId,
           sessionId,
         );
-        insertEvent(connection, event);
+        if (changes > 0) insertEvent(connection, event);
+        return changes > 0;
       });
     },
 
     async endSession(sessionId, end, event) {
       return connection.write(() => {
-        const hasEnded = moveTo(connection, sessionId, end.state, end.cause, end.at);
+        const isAsSeen = !end.from || rowOf(connection, { sessionId })?.state === end.from;
+        const hasEnded = isAsSeen && moveTo(connection, sessionId, end.state, end.cause, end.at);
         if (hasEnded) insertEvent(connection, event);
         return hasEnded;
       });
@@ -70,14 +75,10 @@ export function workersIn(connection: Connection): Workers {
       });
     },
 
-    async releaseWorktree(name, fate, event, heir) {
+    async releaseWorktree(sessionId, fate, event) {
       connection.write(() => {
-        if (fate !== "undone") settleEntries(connection, name, fate, event.at);
-        connection.run(
-          "UPDATE sessions SET worktree = NULL WHERE name = ? AND id IS NOT ?",
-          name,
-          heir ?? null,
-        );
+        if (fate !== "undone") settleEntries(connection, sessionId, fate, event.at);
+        connection.run(`UPDATE sessions SET worktree = NULL WHERE ${UP_TO}`, sessionId);
         insertEvent(connection, event);
       });
     },
@@ -103,6 +104,29 @@ export function workersIn(connection: Connection): Workers {
 function assertFreeName(connection: Connection, name: string): void {
   const sql = `SELECT 1 FROM sessions WHERE name = ? AND state IN ${LIVE} AND ${NEWEST}`;
   if (connection.first(sql, name) !== null) throw nameTaken(name);
+}
+
+/** Not while an earlier spawn of that name is taken back, nor while somebody still works for that name. */
+function assertRested(connection: Connection, name: string): void {
+  const spawning = "SELECT 1 FROM actions WHERE kind = 'spawn' AND subject = ? AND state = 'running'";
+  if (connection.first(spawning, name) !== null) {
+    throw new OverseerError("name_taken", `another sling of ${name} is just being taken back`, {
+      hint: "try again in a moment",
+    });
+  }
+  const children = connection.all<{ name: string }>(
+    `SELECT name FROM sessions WHERE parent = ? AND state IN ${LIVE} AND ${NEWEST}`,
+    name,
+  );
+  if (children.length === 0) return;
+  const names = children.map((child) => child.name).join(", ");
+  throw new OverseerError(
+    "name_taken",
+    `${names} still ${children.length === 1 ? "works" : "work"} for ${name}`,
+    {
+      hint: `overseer resume ${name}, or choose another name`,
+    },
+  );
 }
 
 function reserve(connection: Connection, session: NewSession, reservation: Reservation): Session {
@@ -252,13 +276,19 @@ function enqueue(
   insertEvent(connection, told);
 }
 
-function settleEntries(connection: Connection, name: string, fate: "merged" | "aborted", at: number): void {
+function settleEntries(
+  connection: Connection,
+  sessionId: string,
+  fate: "merged" | "aborted",
+  at: number,
+): void {
   connection.run(
     `UPDATE merge_entries SET status = ?, updated_at = ?, version = version + 1
-     WHERE status IN ('pending', 'waiting', 'held', 'conflict', 'failed') AND session_id IN (SELECT id FROM sessions WHERE name = ?)`,
+     WHERE status IN ('pending', 'waiting', 'held', 'conflict', 'failed')
+       AND session_id IN (SELECT id FROM sessions WHERE ${UP_TO})`,
     fate,
     at,
-    name,
+    sessionId,
   );
 }
 

@@ -57,7 +57,7 @@ test("a lead slings workers of its own, within its files, and gets their results
     resume: "resume eve",
     diff: "diff eve",
     logs: "logs eve",
-    peek: "peek kid",
+    peek: "peek eve",
     reader: sling("sue", "scout"),
   });
   const kid = attempts(folder, "kid", {

@@ -173,8 +173,13 @@ async function makeExamples(): Promise<Record<string, Example>> {
     },
     "mail send": {
       args: ["mail", "send", "--to", "ada", "--subject", "Hello", "--body", "there"],
-      says: /^msg-\w+ sent to ada$/m,
-      data: ["messages"],
+      says: /^msg-\w+ sent to ada: it is not running; it sees it after overseer resume ada$/m,
+      data: ["messages", "deliveries"],
+    },
+    nudge: {
+      args: ["nudge", "bob", "Mind the gap"],
+      says: /^msg-\w+ sent to bob: it (?:was idle and has been woken|sees it after its next tool use)$/m,
+      data: ["message", "delivery"],
     },
     "mail check": { args: ["mail", "check", "--agent", "ada"], says: /first/, data: ["messages", "left"] },
     "mail wait": { args: ["mail", "wait"], says: /first/, data: ["messages", "left"] },
@@ -182,8 +187,8 @@ async function makeExamples(): Promise<Record<string, Example>> {
     "mail read": { args: ["mail", "read", messageId], says: /^first\n/, data: ["message"] },
     "mail reply": {
       args: ["mail", "reply", messageId, "--body", "yes"],
-      says: /^msg-\w+ sent to ada$/m,
-      data: ["message"],
+      says: /^msg-\w+ sent to ada: it is not running/m,
+      data: ["message", "delivery"],
     },
     events: { args: ["events", "--agent", "ada"], says: /session\.registered ada/, data: ["events"] },
     prime: {

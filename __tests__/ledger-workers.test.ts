@@ -471,7 +471,7 @@ describe("the next incarnation", () => {
     const seen = await home.ledger.registerSession(worker("ada", 1));
     await home.ledger.recordActivity(
       { sessionId: "ses-ada-1" },
-      { at: 1_500, signal: { kind: "started" }, event: "session.started", data: {} },
+      { at: 1_500, signal: { kind: "started", isIdle: false }, event: "session.started", data: {} },
     );
     const attempt = () => home.ledger.succeedSession(seen, worker("ada", 2), reserving());
     await expect(attempt()).rejects.toMatchObject({ code: "changed_meanwhile" });

@@ -58,7 +58,7 @@ function activity(at: number, signal: SessionSignal, more: Partial<Activity> = {
 
 const ENDED: SessionSignal = { kind: "ended", cause: "ended: exit" };
 const ACTIVE: SessionSignal = { kind: "active" };
-const STARTED: SessionSignal = { kind: "started" };
+const STARTED: SessionSignal = { kind: "started", isIdle: false };
 
 function restorable(name: string, incarnation: number, state: SessionState) {
   return { ...worker(name, incarnation), state, lastActivityAt: incarnation * 1_000 + 500 };

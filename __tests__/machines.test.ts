@@ -23,7 +23,8 @@ import { tempFolder } from "./support/temp.ts";
 
 const LIVE = ["booting", "working", "idle", "waiting", "stalled"] as const;
 const SIGNALS: readonly SessionSignal[] = [
-  { kind: "started" },
+  { kind: "started", isIdle: false },
+  { kind: "started", isIdle: true },
   { kind: "compacted" },
   { kind: "active" },
   ...WAITING_REASONS.map((reason) => ({ kind: "waiting", reason }) as const),
@@ -52,7 +53,7 @@ function expected(now: Condition, signal: SessionSignal): Pick<Condition, "state
   const isFinal = now.state === "completed" || now.state === "failed";
   const isDeaf = !isLive(now.state) && signal.kind !== "started";
   const isHeld = now.reason === "paused" && signal.kind !== "ended";
-  const state = LEADS_TO[signal.kind];
+  const state = signal.kind === "started" && signal.isIdle ? "idle" : LEADS_TO[signal.kind];
   if (isFinal || isDeaf || isHeld || state === null) return { state: now.state, reason: now.reason };
   return { state, reason: signal.kind === "waiting" ? signal.reason : null };
 }
@@ -91,9 +92,13 @@ describe("a session", () => {
     );
   });
 
-  test("that was stopped or taken for dead starts again, as working", () => {
+  test.each([
+    { isIdle: false, becomes: "working" },
+    { isIdle: true, becomes: "idle" },
+  ] as const)("that was stopped or taken for dead starts again, as $becomes", ({ isIdle, becomes }) => {
     for (const state of ["stopped", "zombie"] as const) {
-      expect(stepSession({ state, reason: null, cause: "" }, { kind: "started" }).state).toBe("working");
+      const before = { state, reason: null, cause: "" };
+      expect(stepSession(before, { kind: "started", isIdle }).state).toBe(becomes);
     }
   });
 
@@ -102,9 +107,9 @@ describe("a session", () => {
     const targets = Object.fromEntries(ended.map((state) => [state, SESSION_MOVES[state]]));
     expect(targets).toEqual({
       completed: [],
-      stopped: ["working", "completed", "failed"],
+      stopped: ["working", "idle", "completed", "failed"],
       failed: [],
-      zombie: ["working", "completed", "failed"],
+      zombie: ["working", "idle", "completed", "failed"],
     });
   });
 
@@ -318,7 +323,7 @@ describe("a hook event", () => {
   function expectSound(payload: HookPayload): void {
     for (const event of HOOK_EVENTS) {
       for (const isRedacting of [true, false]) {
-        const meaning = interpret(event, payload, isRedacting, 0);
+        const meaning = interpret(event, payload, { isWorker: true, isRedacting, now: 0 });
         const json = JSON.stringify(meaning.data);
         expect(json.length).toBeLessThanOrEqual(MAX_DATA);
         expect(JSON.parse(json)).toBeObject();

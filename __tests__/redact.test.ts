@@ -231,7 +231,9 @@ describe("a value of a tool call", () => {
     if (!payload) throw new Error("it is a JSON object");
     for (const event of HOOK_EVENTS) {
       for (const subagentId of [null, whole]) {
-        const kept = JSON.stringify(interpret(event, { ...payload, subagentId }, true, 0));
+        const kept = JSON.stringify(
+          interpret(event, { ...payload, subagentId }, { isWorker: true, isRedacting: true, now: 0 }),
+        );
         for (const line of secret.split("\n")) expect(kept).not.toContain(line);
       }
     }

@@ -10,14 +10,8 @@ import {
 import { definitionFor, isReadOnly, readManifest } from "../src/domain/manifest.ts";
 import { inherited, paneEnvironment } from "../src/domain/pane-environment.ts";
 import { type Holder, isWithin, overlaps, scopeConflict, toScope } from "../src/domain/scope.ts";
-import {
-  explainScreen,
-  firstPrompt,
-  hasReached,
-  resumePrompt,
-  SPAWN_STEPS,
-  spawnPause,
-} from "../src/domain/spawn.ts";
+import { explainScreen } from "../src/domain/screen.ts";
+import { firstPrompt, hasReached, resumePrompt, SPAWN_STEPS, spawnPause } from "../src/domain/spawn.ts";
 import { renderTemplate } from "../src/domain/template.ts";
 
 describe("a file scope", () => {

@@ -1,7 +1,7 @@
 // npm's `prepare`, under Node because Bun may only just have been installed. It bundles the hooks' entries into dist/,
 // as bytecode: a hook that loads its modules one by one from source pays for each of them on every tool call.
 import { execFileSync } from "node:child_process";
-import { existsSync } from "node:fs";
+import { copyFileSync, existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
 const packageRoot = fileURLToPath(new URL("..", import.meta.url));
@@ -25,6 +25,7 @@ function bundleHooks() {
       stdio: ["ignore", "ignore", "inherit"],
     });
   }
+  copyFileSync(`${packageRoot}src/hooks/waiter.sh`, `${packageRoot}dist/waiter.sh`);
 }
 
 if (existsSync(`${packageRoot}node_modules/bun`)) bundleHooks();

@@ -109,7 +109,7 @@ export async function testProject(options: TempRepoOptions = {}): Promise<TestPr
       };
       return { name, ...registered, env };
     },
-    send(letter) {
+    async send(letter) {
       const defaults = {
         from: "human",
         subject: "news",
@@ -117,7 +117,8 @@ export async function testProject(options: TempRepoOptions = {}): Promise<TestPr
         type: "status",
         priority: "normal",
       } as const;
-      return sendMail(context.project, { ...defaults, threadId: null, ...letter });
+      const sent = await sendMail(context.project, { ...defaults, threadId: null, ...letter });
+      return sent.map(({ message }) => message);
     },
     claude(worker, { sessionId = crypto.randomUUID() } = {}) {
       return standIn({ root: repo.path, home, worker, sessionId, children });

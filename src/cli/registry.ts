@@ -199,6 +199,16 @@ export const COMMANDS: readonly CommandSpec[] = [
     load: () => import("../commands/task-close.ts"),
   },
   {
+    path: ["nudge"],
+    summary: "say something to a worker now: after its next tool use, or at once if it is idle",
+    arguments: [
+      { name: "name", meaning: "the worker" },
+      { name: "text", meaning: "what to say, or - for standard input" },
+    ],
+    examples: ['overseer nudge ada "Use the new API, the old one goes away"'],
+    load: () => import("../commands/nudge.ts"),
+  },
+  {
     path: ["mail", "send"],
     summary: "send a message",
     options: [

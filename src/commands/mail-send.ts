@@ -1,4 +1,5 @@
 import type { Run } from "../cli/command.ts";
+import { deliveryView, sentText } from "../cli/sent.ts";
 import { toBody, toList, toMessageType, toPriority } from "../cli/values.ts";
 import { messageView } from "../cli/views.ts";
 import { OverseerError } from "../domain/errors.ts";
@@ -12,7 +13,7 @@ export const run: Run = async (context, typed) => {
   if (from !== undefined) await assertAddress(context.project, from);
   const to = toList(typed.text("to"));
   if (to.length === 0) throw new OverseerError("usage", "--to names nobody", { hint: "overseer status" });
-  const messages = await sendMail(context.project, {
+  const sent = await sendMail(context.project, {
     from: from ?? caller.name,
     to,
     subject: typed.text("subject") ?? "",
@@ -21,7 +22,8 @@ export const run: Run = async (context, typed) => {
     priority: toPriority(typed.text("priority")) ?? "normal",
     threadId: typed.text("thread") ?? null,
   });
-  context.output.done({ messages: messages.map(messageView) }, (style) =>
-    messages.map((message) => `${style.bold(message.id)} sent to ${message.to}`).join("\n"),
+  context.output.done(
+    { messages: sent.map(({ message }) => messageView(message)), deliveries: sent.map(deliveryView) },
+    (style) => sent.map((one) => sentText(one, style)).join("\n"),
   );
 };

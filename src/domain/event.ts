@@ -20,6 +20,7 @@ export const EVENT_TYPES = {
   "session.notified": "Claude Code notified its user",
   "session.turn_ended": "the session ended its turn and is idle",
   "session.turn_failed": "the turn ended in an error",
+  "session.woken": "mail came for a session that was idle, and it was woken",
   "session.compacting": "the session's context is about to be compacted",
   "session.ended": "Claude Code ended the session",
   "session.milestone": "older events of an agent, counted",

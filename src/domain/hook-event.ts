@@ -54,19 +54,24 @@ export interface Meaning {
 
 const TEXT_LENGTH = 1_000;
 
-export function interpret(
-  event: HookEvent,
-  payload: HookPayload,
-  isRedacting: boolean,
-  now: number,
-): Meaning {
-  const meaning = ofMainTurn(event, payload, isRedacting, now);
+/** Whose event it is, and how it is read. */
+export interface Reading {
+  /** A worker begins with a prompt, a person's own session waits for one. */
+  isWorker: boolean;
+  isRedacting: boolean;
+  now: number;
+}
+
+export function interpret(event: HookEvent, payload: HookPayload, reading: Reading): Meaning {
+  const { isRedacting } = reading;
+  const meaning = ofMainTurn(event, payload, reading);
   if (payload.subagentId === null) return meaning;
   const data = { ...meaning.data, subagent: cleanText(payload.subagentId, 100, isRedacting) };
   return { ...meaning, data, signal: { kind: "noticed" }, tool: null };
 }
 
-function ofMainTurn(event: HookEvent, payload: HookPayload, isRedacting: boolean, now: number): Meaning {
+function ofMainTurn(event: HookEvent, payload: HookPayload, reading: Reading): Meaning {
+  const { isWorker, isRedacting, now } = reading;
   const text = (value: string | null) => (value === null ? null : cleanText(value, TEXT_LENGTH, isRedacting));
   const plain = (type: EventType, signal: SessionSignal, data: Meaning["data"] = {}): Meaning => ({
     type,
@@ -79,7 +84,11 @@ function ofMainTurn(event: HookEvent, payload: HookPayload, isRedacting: boolean
     case "SessionStart":
       return payload.source === "compact"
         ? plain("session.compacted", { kind: "compacted" })
-        : plain("session.started", { kind: "started" }, { source: text(payload.source) });
+        : plain(
+            "session.started",
+            { kind: "started", isIdle: !isWorker || payload.source === "clear" },
+            { source: text(payload.source) },
+          );
     case "UserPromptSubmit":
       return plain("session.prompted", { kind: "active" });
     case "PreToolUse": {

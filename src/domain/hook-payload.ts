@@ -15,6 +15,8 @@ export interface HookPayload {
   message: string | null;
   notificationType: string | null;
   lastAssistantMessage: string | null;
+  /** On a Stop: the turn that ends was begun by a Stop hook. */
+  isContinued: boolean;
 }
 
 /** Null when the text is not a JSON object. */
@@ -35,6 +37,7 @@ export function readPayload(text: string): HookPayload | null {
     message: string(raw.message),
     notificationType: string(raw.notification_type),
     lastAssistantMessage: string(raw.last_assistant_message),
+    isContinued: raw.stop_hook_active === true,
   };
 }
 

@@ -11,7 +11,7 @@ export interface HookProgram {
 }
 
 interface HookGroup {
-  hooks: { type: string; command: string; timeout?: number }[];
+  hooks: { type: string; command: string; timeout?: number; asyncRewake?: boolean }[];
 }
 export type HookGroups = Partial<Record<HookEvent, HookGroup[]>>;
 
@@ -26,15 +26,29 @@ const ORCHESTRATOR_EVENTS: readonly HookEvent[] = [
   "SessionEnd",
 ];
 const TIMEOUT_SECONDS = 30;
+/** Claude Code counts it in milliseconds, of which a timer takes no more than 2^31. */
+const LONGEST_TIMEOUT_SECONDS = 2_000_000;
+/** When a session gets its waiter: as it begins, and anew with each turn, also with the one that a waiter began. */
+const WAITER_EVENTS: readonly HookEvent[] = ["SessionStart", "UserPromptSubmit"];
 
 export function hookGroups(role: HookRole, program: HookProgram, root: string): HookGroups {
   const events = role === "worker" ? HOOK_EVENTS : ORCHESTRATOR_EVENTS;
   return Object.fromEntries(
     events.map((event) => {
       const command = hookCommand(role, program, event, root);
-      return [event, [{ hooks: [{ type: "command", command, timeout: TIMEOUT_SECONDS }] }]];
+      const hook = { type: "command", command, timeout: TIMEOUT_SECONDS };
+      return [
+        event,
+        [{ hooks: WAITER_EVENTS.includes(event) ? [hook, waiter(role, program, root)] : [hook] }],
+      ];
     }),
   );
+}
+
+/** `-p`, so that bash runs nothing of the user's first. */
+function waiter(role: HookRole, { entries }: HookProgram, root: string): HookGroup["hooks"][number] {
+  const command = `exec bash -p ${quoted(`${entries}/waiter.sh`)} ${role} ${quoted(root)}`;
+  return { type: "command", command, timeout: LONGEST_TIMEOUT_SECONDS, asyncRewake: true };
 }
 
 /**
@@ -55,7 +69,9 @@ function quoted(text: string): string {
 export function isOurCommand(command: unknown): boolean {
   return (
     typeof command === "string" &&
-    /\/dist\/(?:hook|session-start)\.js' (?:orchestrator|worker) [A-Za-z]+ '/.test(command)
+    /\/dist\/(?:(?:hook|session-start)\.js' (?:orchestrator|worker) [A-Za-z]+|waiter\.sh' (?:orchestrator|worker)) '/.test(
+      command,
+    )
   );
 }
 

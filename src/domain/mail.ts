@@ -21,6 +21,9 @@ export const MAX_SUBJECT_LENGTH = 200;
 /** Claude Code shows the model only a preview of a longer hook output; the margin is for the JSON around it. */
 export const MAX_INJECTION_LENGTH = 8_000;
 
+/** What is pasted into the pane of an idle worker; the mail itself comes with the prompt that this becomes. */
+export const WAKE_NOTICE = "overseer: mail has come for you.";
+
 export interface Message {
   id: string;
   from: string;

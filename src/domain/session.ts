@@ -29,9 +29,9 @@ export const SESSION_MOVES: Moves<SessionState> = {
   waiting: ["working", "idle", "stalled", ...ENDS],
   stalled: ["working", "idle", "waiting", ...ENDS],
   completed: [],
-  stopped: ["working", "completed", "failed"],
+  stopped: ["working", "idle", "completed", "failed"],
   failed: [],
-  zombie: ["working", "completed", "failed"],
+  zombie: ["working", "idle", "completed", "failed"],
 };
 
 export function isLive(state: SessionState): boolean {
@@ -40,7 +40,8 @@ export function isLive(state: SessionState): boolean {
 
 /** What a hook event says about the state of its session. */
 export type SessionSignal =
-  | { kind: "started" }
+  /** At its prompt, or with a prompt that is on its way. */
+  | { kind: "started"; isIdle: boolean }
   | { kind: "compacted" }
   | { kind: "active" }
   | { kind: "waiting"; reason: WaitingReason; until?: number | null }
@@ -66,7 +67,7 @@ function afterSignal(now: Condition, signal: SessionSignal): Condition {
   if (now.reason === "paused" && signal.kind !== "ended") return now;
   switch (signal.kind) {
     case "started":
-      return { state: "working", reason: null, cause: "session started" };
+      return { state: signal.isIdle ? "idle" : "working", reason: null, cause: "session started" };
     case "active":
       return { state: "working", reason: null, cause: "active again" };
     case "waiting":

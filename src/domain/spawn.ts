@@ -52,26 +52,3 @@ function oneLine(text: string): string {
     .trim()
     .slice(0, 200);
 }
-
-/** What stands in the way of a worker that does not start, as far as its screen tells. */
-export function explainScreen(screen: string, root: string): { why: string; hint: string } | null {
-  if (/do you trust|trust (?:the files in )?this folder/i.test(screen)) {
-    return {
-      why: "Claude Code asks whether it may trust this folder",
-      hint: `start claude once in ${root}, say yes, then sling again`,
-    };
-  }
-  if (/select login method|please run \/login|invalid api key/i.test(screen)) {
-    return { why: "Claude Code is not logged in", hint: `start claude once in ${root} and log in` };
-  }
-  if (/allow external imports/i.test(screen)) {
-    return {
-      why: "Claude Code asks whether a CLAUDE.md may import files from outside of this repository",
-      hint: `start claude once in ${root} and answer it`,
-    };
-  }
-  if (/detected a custom api key/i.test(screen)) {
-    return { why: "Claude Code asks about the API key", hint: `start claude once in ${root} and answer it` };
-  }
-  return null;
-}

@@ -4,11 +4,14 @@ import { readText } from "./raw-files.ts";
 /** The few settings a hook needs, compiled from config.yaml by the flows: a hook never reads YAML. */
 export interface Compiled {
   isRedacting: boolean;
+  /** Whether a waiter may wake a session. */
+  isWaking: boolean;
 }
 
 export function readCompiled(paths: Paths): Compiled {
-  // Missing or damaged, the cautious setting serves: only the exact word switches redaction off.
-  return { isRedacting: !(readText(paths.compiled) ?? "").includes('"isRedacting":false') };
+  const text = readText(paths.compiled) ?? "";
+  // Missing or damaged, the cautious setting serves: only the exact word switches something off.
+  return { isRedacting: !text.includes('"isRedacting":false'), isWaking: !text.includes('"isWaking":false') };
 }
 
 export function renderCompiled(compiled: Compiled): string {

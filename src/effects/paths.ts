@@ -11,6 +11,7 @@ export interface Paths {
   specs: string;
   agents: string;
   worktrees: string;
+  waiters: string;
   logs: string;
   journal: string;
   errors: string;
@@ -37,6 +38,7 @@ export function pathsOf(root: string): Paths {
     specs: `${home}/specs`,
     agents: `${home}/agents`,
     worktrees: `${home}/worktrees`,
+    waiters: `${home}/waiters`,
     logs: `${home}/logs`,
     journal: `${home}/logs/journal.ndjson`,
     errors: `${home}/logs/errors.log`,

@@ -6,6 +6,8 @@ import { type RunResult, run, runOnTerminal } from "./run.ts";
 const TIMEOUT_MS = 15_000;
 const WIDTH = 200;
 const HEIGHT = 50;
+/** Claude Code takes an Enter that comes together with a paste for a part of it. */
+const TAKEN_IN_MS = 150;
 /** The server keeps the environment of whoever starts it; everything else is each pane's own. */
 const SERVER_ENVIRONMENT = ["PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TERM"];
 
@@ -30,6 +32,10 @@ export interface Tmux {
   panes(): Promise<Pane[]>;
   /** What a pane shows, and so many lines before that. */
   text(paneId: string, linesBefore: number): Promise<string>;
+  /** Types a line into a pane and sends it. Not with send-keys, which splits at newlines and swallows semicolons. */
+  paste(paneId: string, line: string): Promise<void>;
+  /** Whether somebody looks at it in a terminal. */
+  isWatched(paneId: string): Promise<boolean>;
   close(paneId: string): Promise<void>;
   /** Hands the terminal over until the person leaves the session. */
   attach(session: string): Promise<number>;
@@ -50,7 +56,13 @@ export function tmuxAt(
   const env = { ...clean(inherited), SHELL: "/bin/sh" };
   const base: [string, ...string[]] = [bin, "-u", "-L", socket, "-f", packageFile("templates", "tmux.conf")];
   // Not in the user's folder: tmux keeps the working directory of whoever starts its server busy.
-  const call = (args: readonly string[]) => run([...base, ...args], { env, cwd: "/", timeoutMs: TIMEOUT_MS });
+  const call = (args: readonly string[], input?: string) =>
+    run([...base, ...args], {
+      env,
+      cwd: "/",
+      timeoutMs: TIMEOUT_MS,
+      ...(input === undefined ? {} : { input }),
+    });
   return {
     socket,
 
@@ -76,6 +88,26 @@ export function tmuxAt(
       const result = await call(["capture-pane", "-p", "-J", "-t", paneId, "-S", `-${linesBefore}`]);
       if (result.exitCode !== 0) throw failed(result);
       return result.stdout.replace(/\s+$/, "");
+    },
+
+    async paste(paneId, line) {
+      const buffer = `overseer-${process.pid}`;
+      const steps: [args: string[], input?: string][] = [
+        [["load-buffer", "-b", buffer, "-"], line],
+        [["paste-buffer", "-p", "-d", "-r", "-b", buffer, "-t", paneId]],
+      ];
+      for (const [args, input] of steps) {
+        const result = await call(args, input);
+        if (result.exitCode !== 0) throw failed(result);
+      }
+      await Bun.sleep(TAKEN_IN_MS);
+      const sent = await call(["send-keys", "-t", paneId, "Enter"]);
+      if (sent.exitCode !== 0) throw failed(sent);
+    },
+
+    async isWatched(paneId) {
+      const result = await call(["display-message", "-p", "-t", paneId, "#{session_attached}"]);
+      return result.stdout.trim() !== "0";
     },
 
     async close(paneId) {

@@ -76,7 +76,7 @@ function unnoted(paths: Paths, branch: string): string[] {
 }
 
 function homeFolders(paths: Paths): string[] {
-  return [paths.home, paths.specs, paths.agents, paths.worktrees, paths.logs];
+  return [paths.home, paths.specs, paths.agents, paths.worktrees, paths.waiters, paths.logs];
 }
 
 function createHome(paths: Paths, branch: string): string[] {
@@ -87,7 +87,10 @@ function createHome(paths: Paths, branch: string): string[] {
 /** The hooks read this instead of config.yaml. Returns whether it has changed. */
 export async function refreshCompiled(project: Project): Promise<boolean> {
   const { config } = await project.config();
-  const compiled = renderCompiled({ isRedacting: config.logging.redactSecrets });
+  const compiled = renderCompiled({
+    isRedacting: config.logging.redactSecrets,
+    isWaking: config.delivery.wake === "waiter",
+  });
   const isStale = readBytes(project.paths.compiled)?.toString("utf8") !== compiled;
   if (isStale) writeAtomically(project.paths.compiled, compiled);
   return isStale;

@@ -1,7 +1,7 @@
 import { OverseerError } from "../domain/errors.ts";
 import { paneEnvironment } from "../domain/pane-environment.ts";
+import { explainScreen } from "../domain/screen.ts";
 import { isLive } from "../domain/session.ts";
-import { explainScreen } from "../domain/spawn.ts";
 import { type ClaudeStart, claudeArgv, findProgram, prepareLaunch } from "../effects/claude.ts";
 import { exists, remove } from "../effects/files.ts";
 import { packageFile } from "../effects/package.ts";

@@ -14,6 +14,7 @@ import { newMessageId } from "../effects/ids.ts";
 import { isAlive, processMark } from "../effects/processes.ts";
 import type { MailFilter, NewMessage, Session } from "../store/contract.ts";
 import { type Caller, cleaner, type Project, tell } from "./project.ts";
+import { type Reach, wakeRecipients } from "./wake.ts";
 
 export interface Draft {
   from: string;
@@ -25,8 +26,15 @@ export interface Draft {
   threadId: string | null;
 }
 
+/** A message on its way, and what became of it at once. */
+export interface Sent {
+  message: Message;
+  /** Null when that could not be found out. */
+  reach: Reach | null;
+}
+
 /** One message per recipient, all in one transaction. */
-export async function sendMail(project: Project, draft: Draft): Promise<Message[]> {
+export async function sendMail(project: Project, draft: Draft): Promise<Sent[]> {
   assertSendable(draft.subject, draft.body);
   const recipients = resolveAddresses(await project.ledger.currentSessions(), draft.to, draft.from);
   const clean = await cleaner(project);
@@ -40,7 +48,11 @@ export async function sendMail(project: Project, draft: Draft): Promise<Message[
   });
   await project.mail.send(messages);
   await tellSent(project, messages);
-  return messages.map((message) => ({ ...message, read: false }));
+  const reached = await wakeRecipients(project, recipients);
+  return messages.map((message) => ({
+    message: { ...message, read: false },
+    reach: reached.get(message.to) ?? null,
+  }));
 }
 
 /** A message that belongs to an action: its id is derived from the action's, so that sending it twice is one message. */
@@ -59,6 +71,7 @@ export async function sendOurs(
   };
   await project.mail.send([sent]);
   await tellSent(project, [sent]);
+  await wakeRecipients(project, [sent.to]);
 }
 
 /** The ledger gets who wrote to whom about what; the journal also the text, so that a damaged mail.db can be restored. */
@@ -221,7 +234,7 @@ export async function replyToMail(
   caller: Caller,
   id: string,
   answer: { body: string; type: MessageType; priority: Priority | undefined },
-): Promise<Message> {
+): Promise<Sent> {
   const message = await findMail(project, caller, id);
   const [sent] = await sendMail(project, {
     from: caller.name,

@@ -4,6 +4,7 @@ import { isLive } from "../domain/session.ts";
 import { exists, filesBelow, listFolder, readBytes, remove, removeIfEmpty } from "../effects/files.ts";
 import type { Paths } from "../effects/paths.ts";
 import { endTmuxServer } from "../effects/tmux.ts";
+import { dismissWaiters } from "../effects/waiters.ts";
 import { canonicalBranch } from "./canonical-branch.ts";
 import { homeFiles } from "./init.ts";
 import { clearLeftovers, isAsWritten, planRemoval, removeFrom } from "./installation.ts";
@@ -23,6 +24,7 @@ export async function uninstallProject(project: Project, close: () => void): Pro
   const kept = await changedFiles(project);
   const specs = filesBelow(paths.specs).map((file) => `${paths.specs}/${file}`);
   await endTmuxServer(paths.root, project.env);
+  dismissWaiters(paths);
   close();
   await clearLeftovers(paths);
   removeFrom(paths, removal);

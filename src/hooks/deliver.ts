@@ -19,9 +19,9 @@ export interface Delivered {
   shown: string[];
   acknowledged: string[];
   released: string[];
+  /** There is mail that this event did not show. */
+  isLeft: boolean;
 }
-
-const NOTHING: Delivered = { shown: [], acknowledged: [], released: [] };
 
 /**
  * Acknowledges what this session was shown before, takes back what a dead one never read, and shows what is due. The
@@ -34,9 +34,10 @@ export async function deliver(
   print: (text: string) => void,
 ): Promise<Delivered> {
   const glance = await door.mail.glance(door.recipient);
-  const settled = glance.claims.length === 0 ? NOTHING : await settleClaims(door, glance.claims);
+  const settled = await settleClaims(door, glance.claims);
+  const isLeft = glance.hasUnread || settled.released.length > 0;
   const isDue = delivery === "all" ? glance.hasUnread : delivery === "pressing" && glance.hasPressing;
-  if (!isDue && (settled.released.length === 0 || delivery === "none")) return settled;
+  if (!isDue && (settled.released.length === 0 || delivery === "none")) return { ...settled, isLeft };
 
   const self = await markOf(process.pid);
   const injection = await door.mail.claim({
@@ -46,15 +47,19 @@ export async function deliver(
     pressingOnly: delivery === "pressing",
     maxLength: MAX_INJECTION_LENGTH,
   });
-  if (injection.included.length === 0) return settled;
+  if (injection.included.length === 0) return { ...settled, isLeft: injection.left > 0 };
   print(injection.text);
   const shown = injection.included.map((message) => message.id);
   await door.mail.handOver(shown, self, await claimantOf(door));
-  return { ...settled, shown };
+  return { ...settled, shown, isLeft: injection.left > 0 };
 }
 
-async function settleClaims(door: Doorstep, claims: readonly Claimant[]): Promise<Delivered> {
-  const settled: Delivered = { shown: [], acknowledged: [], released: [] };
+async function settleClaims(
+  door: Doorstep,
+  claims: readonly Claimant[],
+): Promise<Pick<Delivered, "shown" | "acknowledged" | "released">> {
+  const settled = { shown: [] as string[], acknowledged: [] as string[], released: [] as string[] };
+  if (claims.length === 0) return settled;
   const own = await claimantOf(door);
   for (const claim of claims) {
     if (claim.process === own.process && claim.claudeSessionId === own.claudeSessionId) {

@@ -6,7 +6,8 @@ import { primeFacts } from "../store/prime-facts.ts";
 import { FOR_A_HOOK } from "../store/sqlite/connection.ts";
 import { openLedger } from "../store/sqlite/ledger.ts";
 import { openMail } from "../store/sqlite/mail.ts";
-import { type HookCall, isForThisSession, record } from "./handle.ts";
+import { type HookCall, isForThisSession } from "./handle.ts";
+import { record } from "./record.ts";
 
 /** Tells a session that begins, resumes or was compacted who it is and what there is to do. */
 export async function handleSessionStart(call: HookCall): Promise<void> {

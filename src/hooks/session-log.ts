@@ -28,7 +28,7 @@ export function writeSessionLogs(paths: Paths, session: Session, at: number, mea
 }
 
 /** What happened to the mail of one recipient, for the ledger and for the journal. */
-export function mailEvents(recipient: string, at: number, delivered: Delivered): NewEvent[] {
+export function mailEvents(recipient: string, at: number, delivered: Omit<Delivered, "isLeft">): NewEvent[] {
   const events: NewEvent[] = [];
   const tell = (type: NewEvent["type"], ids: string[]) => {
     if (ids.length > 0) events.push({ at, type, agent: recipient, data: { ids } });

@@ -103,6 +103,8 @@ export interface Sessions {
   recordActivity(key: SessionKey, activity: Activity): Promise<Recorded | null>;
   /** Whether this session has said that it is done, which its next Stop carries out. */
   isCompleting(sessionId: string): Promise<boolean>;
+  /** How many of its latest turns in a row were begun by mail that it was shown at the end of the one before. */
+  mailTurns(sessionId: string): Promise<number>;
   /** The newest incarnation of a name. */
   currentSession(name: string): Promise<Session | null>;
   /** The live workers, oldest first. */

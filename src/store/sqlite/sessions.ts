@@ -54,15 +54,21 @@ export const COLUMNS = `id, name, capability, task_id, parent, depth, worktree, 
   tools_in_flight, file_scope, log_folder, version,
   seq = (SELECT max(seq) FROM sessions AS other WHERE other.name = sessions.name) AS is_newest`;
 
+/** Beyond this nobody counts. */
+const MOST_MAIL_TURNS = 20;
+
 export function sessionsIn(connection: Connection): Sessions {
   return {
     async ensureOrchestrator(session) {
       const find = () => rowOf(connection, { orchestrator: session.claudeSessionId });
       const known = find();
-      if (known) return toSession(known);
+      if (known && known.pid === (session.pid ?? null)) return toSession(known);
       return connection.write(() => {
         const meanwhile = find();
-        return meanwhile ? toSession(meanwhile) : register(connection, session);
+        if (!meanwhile) return register(connection, session);
+        // Resumed, a conversation goes on under another pid.
+        connection.run("UPDATE sessions SET pid = ? WHERE id = ?", session.pid ?? null, meanwhile.id);
+        return toSession({ ...meanwhile, pid: session.pid ?? null });
       });
     },
 
@@ -78,6 +84,17 @@ export function sessionsIn(connection: Connection): Sessions {
     async isCompleting(sessionId) {
       const sql = "SELECT 1 FROM actions WHERE id = ? AND state IN ('planned', 'running')";
       return connection.first(sql, completionId(sessionId)) !== null;
+    },
+
+    async mailTurns(sessionId) {
+      const rows = connection.all<{ data: string }>(
+        `SELECT e.data FROM events e JOIN sessions s ON s.name = e.agent
+         WHERE s.id = ? AND e.session_id = s.id AND e.type = 'session.prompted' ORDER BY e.seq DESC LIMIT ?`,
+        sessionId,
+        MOST_MAIL_TURNS,
+      );
+      const firstOther = rows.findIndex(({ data }) => JSON.parse(data).by !== "mail");
+      return firstOther === -1 ? rows.length : firstOther;
     },
 
     async currentSession(name) {

@@ -69,6 +69,11 @@ describe("task create", () => {
     expect(await show(made.id)).toEqual(made);
   });
 
+  test("takes a comma within the braces of a glob as a part of it", async () => {
+    const made = await create("Globs", "--files", "src/{a,b}.ts, docs/*.md,lib/{c,d}/{e,f}");
+    expect(made).toMatchObject({ files: ["src/{a,b}.ts", "docs/*.md", "lib/{c,d}/{e,f}"] });
+  });
+
   test("without anything to wait for it is ready", async () => {
     expect(await create("Alone")).toMatchObject({ status: "queued", waitsFor: [], dependsOn: [] });
     const { stdout } = await project.overseer(["task", "create", "Another"]);

@@ -255,6 +255,46 @@ describe("--force in the middle of something", () => {
     fleet.repo.git("branch", "-D", "upstream-side");
   });
 
+  test("of a rebase that has put changes aside", async () => {
+    const ada = await left("autostash");
+    commit(ada, "edit.txt", "one\nmine\nthree\n");
+    ada.git("branch", "other-side", "main");
+    ada.git("checkout", "--quiet", "other-side");
+    commit(ada, "edit.txt", "one\ntheirs\nthree\n");
+    ada.git("checkout", "--quiet", ada.branch);
+    ada.write("tool.sh", "#!/bin/sh\necho in no commit yet\n");
+    ada.gitFails("rebase", "--autostash", "other-side");
+    expect(ada.git("status", "--porcelain")).not.toContain("tool.sh");
+    const place = await comesBack(ada);
+    expect(versionsIn(place, "tool.sh")).toContain("#!/bin/sh\necho in no commit yet");
+    fleet.repo.git("branch", "-D", "other-side");
+  });
+
+  test.each(["assume-unchanged", "skip-worktree"])(
+    "with a changed file that git was told to %s",
+    async (flag) => {
+      const ada = await left(`told-to-${flag}`);
+      ada.git("update-index", `--${flag}`, "edit.txt");
+      ada.write("edit.txt", "changed where git does not look\n");
+      expect(ada.git("status", "--porcelain")).toBe("");
+      expect((await isRefused(ada)).stderr).toContain("edit.txt");
+      for (const file of ["moved.txt", "gone.txt"]) ada.git("update-index", `--${flag}`, file);
+      unlinkSync(join(ada.path, "gone.txt"));
+      const place = bringBack(await cleanedByForce(ada));
+      expect(gitAt(place, ["show", "HEAD:edit.txt"])).toBe("changed where git does not look");
+      expect(gitAt(place, ["diff", "--name-only", "main", "HEAD"])).toBe("edit.txt");
+    },
+  );
+
+  test("with a sparse checkout, and work outside of it", async () => {
+    const ada = await left("sparse");
+    ada.git("sparse-checkout", "set", "--no-cone", "/README.md");
+    ada.write("edit.txt", "changed outside of what is checked out\n");
+    const place = bringBack(await cleanedByForce(ada));
+    expect(gitAt(place, ["show", "HEAD:edit.txt"])).toBe("changed outside of what is checked out");
+    expect(gitAt(place, ["diff", "--name-only", "main", "HEAD"])).toBe("edit.txt");
+  });
+
   test("with the worktree on another branch than its own, which stays", async () => {
     const ada = await left("elsewhere");
     const own = commit(ada, "own.txt", "on her own branch\n");

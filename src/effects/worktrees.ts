@@ -85,14 +85,13 @@ export async function uncommitted(git: Git, worktree: string, excludes: string):
     // After a rename the name it had follows as an entry of its own.
     if (/^(?:[RC]|.[RC])/.test(entry)) entries.next();
   }
-  return [...paths, ...(await overlooked(git, worktree))];
+  return [...new Set([...paths, ...(await overlooked(git, worktree))])];
 }
 
 /** Files that git was told not to look at (`assume-unchanged`, `skip-worktree`), and that were changed. */
 async function overlooked(git: Git, worktree: string): Promise<string[]> {
   const changed: string[] = [];
   for (const path of await marked(git, worktree)) {
-    if (!exists(`${worktree}/${path}`)) continue;
     const known = await git.run(worktree, ["rev-parse", "--verify", "--quiet", `:${path}`]);
     const now = await git.run(worktree, ["hash-object", "--", path]);
     if (known.stdout !== now.stdout) changed.push(path);
@@ -100,9 +99,14 @@ async function overlooked(git: Git, worktree: string): Promise<string[]> {
   return changed;
 }
 
+/** A sparse checkout would pass over what was made or changed outside of it. */
+const WHOLE = ["-c", "core.sparseCheckout=false"];
+
+/** Those that are there: of a sparse checkout most are not, which changes nothing. */
 async function marked(git: Git, worktree: string): Promise<string[]> {
-  const entries = (await git.ask(worktree, ["ls-files", "-v", "-z"])).split("\0");
-  return entries.filter((entry) => /^[a-zS] /.test(entry)).map((entry) => entry.slice(2));
+  const entries = (await git.ask(worktree, [...WHOLE, "ls-files", "-v", "-z"])).split("\0");
+  const paths = entries.filter((entry) => /^[a-zS] /.test(entry)).map((entry) => entry.slice(2));
+  return paths.filter((path) => exists(`${worktree}/${path}`));
 }
 
 /** What a rebase or a merge in progress has put aside, and would bring back at its end. */
@@ -136,12 +140,21 @@ export async function isContained(git: Git, root: string, tip: string, into: str
 }
 
 /**
- * Merging it would change nothing. git before 2.38 cannot tell. Asked inside of git's own folder, where no attributes
- * are read: a merge driver that keeps one side would make every change look as if it were there.
+ * Merging it would change nothing. git before 2.38 cannot tell. A merge driver that keeps one side would make every
+ * change look as if it were there: asked inside of git's own folder, where the attributes of the files are not read,
+ * and any driver that is chosen all the same finds a conflict.
  */
 async function addsNothing(git: Git, root: string, tip: string, into: string): Promise<boolean> {
   const folder = await git.ask(root, ["rev-parse", "--absolute-git-dir"]);
-  const { exitCode, stdout } = await git.run(folder, ["merge-tree", "--write-tree", into, tip]);
+  const list = ["config", "--null", "--name-only", "--get-regexp", "^merge\\..*\\.driver$"];
+  const drivers = (await git.run(root, list)).stdout.split("\0").filter((name) => name !== "");
+  const settings = [
+    "core.attributesFile=/dev/null",
+    "merge.default=text",
+    ...drivers.map((name) => `${name}=false`),
+  ];
+  const plainly = settings.flatMap((setting) => ["-c", setting]);
+  const { exitCode, stdout } = await git.run(folder, [...plainly, "merge-tree", "--write-tree", into, tip]);
   return exitCode === 0 && stdout.trim() === (await git.ask(root, ["rev-parse", `${into}^{tree}`]));
 }
 
@@ -255,12 +268,12 @@ async function copyIndex(git: Git, worktree: string, scratchIndex: string): Prom
 async function treeOf(git: Git, worktree: string, scratchIndex: string, excludes: string): Promise<string> {
   const index = await copyIndex(git, worktree, scratchIndex);
   const hidden = await marked(git, worktree);
-  if (hidden.length > 0) {
-    const look = ["update-index", "--no-assume-unchanged", "--no-skip-worktree", "--", ...hidden];
-    await git.ask(worktree, look, index);
+  // One by one: git takes no more than the first of the two.
+  for (const flag of hidden.length > 0 ? ["--no-assume-unchanged", "--no-skip-worktree"] : []) {
+    await git.ask(worktree, [...WHOLE, "update-index", flag, "--", ...hidden], index);
   }
-  const add = ["-c", "core.safecrlf=false", ...overlooking(excludes), "add", "--all", "--", "."];
-  await git.ask(worktree, add, index);
+  const options = [...WHOLE, "-c", "core.safecrlf=false", ...overlooking(excludes)];
+  await git.ask(worktree, [...options, "add", "--all", "--", "."], index);
   return await git.ask(worktree, ["write-tree"], index);
 }
 

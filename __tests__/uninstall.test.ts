@@ -218,16 +218,29 @@ describe("uninstall refuses, and changes nothing,", () => {
     await uninstall(repo);
   });
 
-  test("while there is a worktree, or anything else where worktrees are", async () => {
+  test("while there is a worktree", async () => {
     using repo = await tempProject();
     const worktree = `${repo.path}/.overseer/worktrees/ada`;
     repo.git("worktree", "add", "--quiet", worktree);
     expect((await refused(repo)).error().message).toContain("ada");
     repo.git("worktree", "remove", worktree);
-    mkdirSync(`${repo.path}/.overseer/worktrees/leftover`);
-    await refused(repo);
-    rmSync(`${repo.path}/.overseer/worktrees/leftover`, { recursive: true });
     await uninstall(repo);
+  });
+
+  test("but whatever else lies where worktrees are is kept, and no obstacle", async () => {
+    using repo = await tempProject();
+    mkdirSync(`${repo.path}/.overseer/worktrees/empty`, { recursive: true });
+    repo.write(".overseer/worktrees/notes", "a person's\n");
+    repo.write(".overseer/worktrees/Not A Name/file", "a person's, too\n");
+    const kept = [".overseer/worktrees/Not A Name/file", ".overseer/worktrees/notes"];
+    expect((await uninstall(repo)).kept.toSorted()).toEqual(kept);
+    expect(kept.map((file) => existsSync(`${repo.path}/${file}`))).toEqual([true, true]);
+  });
+
+  test("but a configuration that nobody can read is no obstacle", async () => {
+    using repo = await tempProject();
+    repo.write(".overseer/config.yaml", "tmux: [\n");
+    expect((await uninstall(repo)).kept).toEqual([".overseer/config.yaml"]);
   });
 
   test("but the person's own Claude Code session is no obstacle", async () => {

@@ -313,6 +313,12 @@ describe("the user's surroundings", () => {
       for (const name of ["ada", "bea"]) {
         expect((await fleet.overseer(["peek", name], { env })).stdout).toContain(`Work of ${name}`);
       }
+      // What is printed for a person to type leads there from their shell, whatever that has.
+      const typed = (await fleet.overseer(["attach", "ada"], { env })).stderr;
+      const [, command = ""] = /in a terminal: (.*?);/.exec(typed) ?? [];
+      const look = command.replace("attach-session", "has-session");
+      const shell = { PATH: process.env.PATH ?? "", ...env };
+      expect([command, Bun.spawnSync(["sh", "-c", look], { env: shell }).exitCode]).toEqual([command, 0]);
     }
     for (const { pid } of [ada, bea]) expect(environmentOf(pid).TMUX_TMPDIR).toBeUndefined();
   });

@@ -240,6 +240,44 @@ describe("worktree clean of work that has landed", () => {
     expect(isLeft(fleet, "moder").worktree).toBe(true);
   });
 
+  test("a merge driver that keeps one side makes nothing look landed, wherever it is switched on", async () => {
+    await using own = await standInFleet({ files: { "a.txt": LINES } });
+    await deadWorker(own, "ada");
+    commitIn(own.worktree("ada"), "a.txt", LINES.replace("two", "zwei"));
+    commitIn(own.root, "a.txt", LINES.replace("two", "deux"));
+    own.repo.git("config", "merge.keep.driver", "true");
+    const everything = join(own.root, ".git/everything");
+    writeFileSync(everything, "* merge=keep\n");
+    const switches: [string, () => void, () => void][] = [
+      [
+        "core.attributesFile",
+        () => own.repo.git("config", "core.attributesFile", everything),
+        () => own.repo.git("config", "--unset", "core.attributesFile"),
+      ],
+      [
+        "merge.default",
+        () => own.repo.git("config", "merge.default", "keep"),
+        () => own.repo.git("config", "--unset", "merge.default"),
+      ],
+      [
+        "info/attributes",
+        () => own.repo.write(".git/info/attributes", "* merge=keep\n"),
+        () => rmSync(join(own.root, ".git/info/attributes")),
+      ],
+      [".gitattributes", () => commitIn(own.root, ".gitattributes", "* merge=keep\n"), () => {}],
+    ];
+    for (const [where, on, off] of switches) {
+      on();
+      const refused = await own.overseer(["worktree", "clean", "ada", "--json"]);
+      expect([where, refused.exitCode, refused.stdout]).toEqual([
+        where,
+        1,
+        expect.stringContaining("worktree_unmerged"),
+      ]);
+      off();
+    }
+  });
+
   test("once cleaned, there is nothing left to clean, and that is said", async () => {
     const answer = await fleet.overseer(["worktree", "clean", "idler"]);
     expect(answer.exitCode).toBe(1);
@@ -977,7 +1015,14 @@ describe("doctor and what workers leave", () => {
 
 describe("uninstall and workers", () => {
   test("refuses with live workers or worktrees, then leaves nothing running and nothing but rescue refs", async () => {
-    await using fleet = await standInFleet();
+    using tools = tempFolder();
+    const calls = join(tools.path, "calls");
+    const tmux = tools.write(
+      "tmux",
+      `#!/bin/sh\necho "$*" >> ${calls}\nexec ${Bun.which("tmux")} "$@"\n`,
+      0o755,
+    );
+    await using fleet = await standInFleet({ config: `tmux: { bin: ${tmux} }\n` });
     // As before init: the person's own things.
     const ada = await fleet.sling("ada", "Go on for a while");
     const bob = await deadWorker(fleet, "bob");
@@ -1001,6 +1046,7 @@ describe("uninstall and workers", () => {
 
     expect(gone.stderr).toBe("");
     expect(gone.exitCode).toBe(0);
+    expect(readFileSync(calls, "utf8")).toMatch(/ kill-server\n$/);
     const socket = `/tmp/tmux-${process.getuid?.() ?? 0}/${fleet.socket}`;
     expect(existsSync(socket)).toBe(false);
     // The configuration is the person's own: this fleet has written it.

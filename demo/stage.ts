@@ -6,7 +6,7 @@ import { claudeBinary, claudeEnvironment, claudeHome } from "../__tests__/suppor
 import { type Model, startModel } from "../__tests__/support/model-server.ts";
 import { until } from "../__tests__/support/until.ts";
 import { packageFile } from "../src/effects/package.ts";
-import { endTmuxServer } from "../src/effects/tmux.ts";
+import { tmuxAt, tmuxSocket } from "../src/effects/tmux.ts";
 
 const isColourful = process.stdout.isTTY === true && !process.env.NO_COLOR;
 const paint = (code: number) => (text: string) => (isColourful ? `\u001b[${code}m${text}\u001b[0m` : text);
@@ -73,7 +73,7 @@ export class Stage {
 
   /** Nothing goes on running; the folder stays. */
   async end(): Promise<void> {
-    await endTmuxServer(this.root, this.#env);
+    await tmuxAt("tmux", tmuxSocket(this.root), this.#env).end();
     await this.model.stop();
   }
 

@@ -1,5 +1,6 @@
 import type { Run } from "../cli/command.ts";
 import { OverseerError } from "../domain/errors.ts";
+import { typed as word } from "../domain/shell.ts";
 import { attachCommand, attachPane } from "../flows/look.ts";
 import { workerOf } from "../flows/stop.ts";
 
@@ -10,7 +11,7 @@ export const run: Run = async (context, typed) => {
   if (output.isJson) return output.done({ name: session.name, command }, () => "");
   if (!output.isOnTerminal) {
     throw new OverseerError("usage", "this is not a terminal, so there is nowhere to show the pane", {
-      hint: `in a terminal: ${command.join(" ")}; or overseer peek ${session.name}`,
+      hint: `in a terminal: ${command.map(word).join(" ")}; or overseer peek ${session.name}`,
     });
   }
   await attachPane(project, session);

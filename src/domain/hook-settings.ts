@@ -1,4 +1,5 @@
 import { HOOK_EVENTS, type HookEvent } from "./hook-event.ts";
+import { quoted } from "./shell.ts";
 
 export type HookRole = "worker" | "orchestrator";
 
@@ -59,10 +60,6 @@ export function hookCommand(role: HookRole, program: HookProgram, event: HookEve
   const { bun, config, entries } = program;
   const entry = `${entries}/${event === "SessionStart" ? "session-start" : "hook"}.js`;
   return `exec ${quoted(bun)} --no-env-file ${quoted(`--config=${config}`)} ${quoted(entry)} ${role} ${event} ${quoted(root)}`;
-}
-
-function quoted(text: string): string {
-  return `'${text.replaceAll("'", "'\\''")}'`;
 }
 
 /** A command that some version of overseer put there. */

@@ -39,7 +39,10 @@ export interface Tmux {
   close(paneId: string): Promise<void>;
   /** Hands the terminal over until the person leaves the session. */
   attach(session: string): Promise<number>;
+  /** For a person to type, whatever TMUX_TMPDIR their shell has. */
   attachCommand(session: string): string[];
+  /** Nothing is left of the server. */
+  end(): Promise<void>;
 }
 
 /** One server per repository. */
@@ -63,6 +66,8 @@ export function tmuxAt(
       timeoutMs: TIMEOUT_MS,
       ...(input === undefined ? {} : { input }),
     });
+  // TMUX_TMPDIR never reaches our tmux, so this is where its sockets are.
+  const socketFile = `/tmp/tmux-${process.getuid?.() ?? 0}/${socket}`;
   return {
     socket,
 
@@ -119,23 +124,14 @@ export function tmuxAt(
     attach: (session) =>
       runOnTerminal([...base, "attach-session", "-t", `=${session}`], { ...env, ...terminal(inherited) }),
 
-    attachCommand: (session) => [bin, "-L", socket, "attach-session", "-t", `=${session}`],
-  };
-}
+    attachCommand: (session) => [bin, "-S", socketFile, "attach-session", "-t", `=${session}`],
 
-/** Nothing is left of the server that belongs to a repository; the configuration, which may be broken, is not asked. */
-export async function endTmuxServer(
-  root: string,
-  inherited: Readonly<Record<string, string | undefined>>,
-): Promise<void> {
-  // TMUX_TMPDIR never reaches our tmux, so this is where its sockets are.
-  const socket = `/tmp/tmux-${process.getuid?.() ?? 0}/${tmuxSocket(root)}`;
-  if (!exists(socket)) return;
-  await run(["tmux", "-L", tmuxSocket(root), "kill-server"], {
-    env: clean(inherited),
-    timeoutMs: TIMEOUT_MS,
-  });
-  remove(socket);
+    async end() {
+      if (!exists(socketFile)) return;
+      await call(["kill-server"]);
+      remove(socketFile);
+    },
+  };
 }
 
 function clean(inherited: Readonly<Record<string, string | undefined>>): Record<string, string> {

@@ -3,7 +3,7 @@ import { ORCHESTRATOR } from "../domain/names.ts";
 import { isLive } from "../domain/session.ts";
 import { exists, filesBelow, listFolder, readBytes, remove, removeIfEmpty } from "../effects/files.ts";
 import type { Paths } from "../effects/paths.ts";
-import { endTmuxServer } from "../effects/tmux.ts";
+import { type Tmux, tmuxAt, tmuxSocket } from "../effects/tmux.ts";
 import { dismissWaiters } from "../effects/waiters.ts";
 import { canonicalBranch } from "./canonical-branch.ts";
 import { homeFiles } from "./init.ts";
@@ -23,7 +23,7 @@ export async function uninstallProject(project: Project, close: () => void): Pro
   const removal = planRemoval(paths);
   const kept = await changedFiles(project);
   const specs = filesBelow(paths.specs).map((file) => `${paths.specs}/${file}`);
-  await endTmuxServer(paths.root, project.env);
+  await (await anyTmux(project)).end();
   dismissWaiters(paths);
   close();
   await clearLeftovers(paths);
@@ -39,6 +39,16 @@ export async function uninstallProject(project: Project, close: () => void): Pro
   return { restored: removal.map(({ file }) => relative(file)), kept: [...keep].map(relative) };
 }
 
+/** A configuration that is broken keeps nobody from uninstalling. */
+async function anyTmux(project: Project): Promise<Tmux> {
+  try {
+    return await project.tmux();
+  } catch (error) {
+    if (!(error instanceof OverseerError)) throw error;
+    return tmuxAt("tmux", tmuxSocket(project.paths.root), project.env);
+  }
+}
+
 /** The files of `.overseer/` that the user has changed since init wrote them. */
 async function changedFiles({ paths, git }: Project): Promise<string[]> {
   const found = [paths.ignore, paths.config, paths.manifest, paths.userHooks].filter(exists);
@@ -49,9 +59,9 @@ async function changedFiles({ paths, git }: Project): Promise<string[]> {
   );
 }
 
-/** At or below a path of ours, or a part of a database, also one that was set aside. */
+/** At or below a path of ours, or a part of a database, also one that was set aside. No worker has left a worktree. */
 function isOurs(paths: Paths, file: string): boolean {
-  const { root: _, home: _home, claude: _claude, ...own } = paths;
+  const { root: _, home: _home, claude: _claude, worktrees: _worktrees, ...own } = paths;
   const isDatabase = [paths.ledger, paths.mail].some(
     (database) =>
       file.startsWith(database) &&
@@ -61,11 +71,14 @@ function isOurs(paths: Paths, file: string): boolean {
 }
 
 async function refuseWithWorkers(project: Project): Promise<void> {
-  const worktrees = listFolder(project.paths.worktrees);
   const sessions = await project.ledger.currentSessions();
-  const live = sessions
-    .filter((session) => session.capability !== ORCHESTRATOR && isLive(session.state))
-    .map((session) => session.name);
+  const workers = sessions.filter(({ capability }) => capability !== ORCHESTRATOR);
+  const live = workers.filter(({ state }) => isLive(state)).map(({ name }) => name);
+  const { worktrees: folder } = project.paths;
+  // Whatever else lies there is the user's, and stays.
+  const worktrees = listFolder(folder).filter(
+    (name) => exists(`${folder}/${name}/.git`) || workers.some((worker) => worker.name === name),
+  );
   if (worktrees.length === 0 && live.length === 0) return;
   const what = [
     live.length > 0 ? `${live.join(", ")} still ${live.length === 1 ? "works" : "work"} here` : "",

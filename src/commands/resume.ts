@@ -2,7 +2,7 @@ import type { Run } from "../cli/command.ts";
 import type { Context } from "../cli/context.ts";
 import { agentView } from "../cli/views.ts";
 import { OverseerError } from "../domain/errors.ts";
-import { repairSpawns } from "../flows/repair.ts";
+import { repairWorkers } from "../flows/repair.ts";
 import { resumable, resumeWorker } from "../flows/resume.ts";
 import { workerOf } from "../flows/stop.ts";
 
@@ -13,7 +13,7 @@ export const run: Run = async (context, typed) => {
   const isWaiting = !typed.has("noWait");
   if (name !== undefined && typed.has("all"))
     throw new OverseerError("usage", "a name and --all contradict each other");
-  await repairSpawns(project);
+  await repairWorkers(project, ["half-made", "never started", "half-stopped"]);
   if (name !== undefined)
     return show(context, [await resumeOne(context, await workerOf(project, caller, name), isWaiting)], []);
   const sessions = await resumable(project, caller);

@@ -26,6 +26,7 @@ const KINDS = {
   token_unknown: "failed",
   worker_without_token: "failed",
   workers_present: "failed",
+  worker_elsewhere: "failed",
   task_unknown: "failed",
   task_closed: "failed",
   task_exists: "failed",

@@ -6,6 +6,7 @@ export const EVENT_TYPES = {
   "session.registered": "a session was created",
   "session.launched": "a worker's pane was opened",
   "session.spawn_failed": "a worker could not be started; everything that was made for it was undone",
+  "session.stopping": "somebody began to stop a worker",
   "session.stopped": "a worker was stopped",
   "session.died": "a worker's process was found gone",
   "session.completing": "a worker said that its task is done",

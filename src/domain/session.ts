@@ -82,6 +82,11 @@ function afterSignal(now: Condition, signal: SessionSignal): Condition {
   }
 }
 
+/** The id of the action that a stop is. A session that was stopped and proved alive can be stopped again. */
+export function stopId({ id, version }: { id: string; version: number }): string {
+  return `stop-${id}-${version}`;
+}
+
 /** The id of the action that a session's completion is. */
 export function completionId(sessionId: string): string {
   return `complete-${sessionId}`;

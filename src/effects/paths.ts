@@ -65,6 +65,26 @@ export function agentFiles(paths: Paths, name: string) {
     excludes: `${folder}/git-excludes`,
     identity: `${folder}/identity.yaml`,
     history: `${folder}/work-history.md`,
-    launch: (sessionId: string) => `${folder}/launch-${sessionId}.json`,
+    launch: (sessionId: string) => `${folder}/${launchFile(sessionId)}`,
+    /** An index of git's that lives no longer than the process. */
+    scratchIndex: (use: "rescue" | "diff", pid: number) => `${folder}/${use}-index-${pid}`,
   };
+}
+
+/** How the launch of a session is known, also in what tmux tells of its pane. */
+export function launchFile(sessionId: string): string {
+  return `launch-${sessionId}.json`;
+}
+
+/** What a file of an agent's is that lives only for a moment, by its name; null for every other. */
+export function passingFile(name: string): { sessionId: string } | { pid: number } | null {
+  const sessionId = launchedIn(name);
+  const pid = /^(?:rescue|diff)-index-(\d+)$/.exec(name)?.[1];
+  if (sessionId !== null) return { sessionId };
+  return pid === undefined ? null : { pid: Number(pid) };
+}
+
+/** The session whose launch file a text names; null when it names none. */
+export function launchedIn(text: string): string | null {
+  return /(?:^|\W)launch-(ses-[\w-]+)\.json/.exec(text)?.[1] ?? null;
 }

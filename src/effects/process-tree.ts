@@ -5,14 +5,21 @@ import { run } from "./run.ts";
 
 const LOOK_AGAIN_MS = 20;
 
-/**
- * Ends a process and whatever it has started: asks it first, and after the grace makes all of them. What is a
- * descendant is decided before anything is sent, since an orphan no longer tells whose it was.
- */
+/** Ends a process and whatever it has started. */
 export async function endTree(mark: string, graceMs: number): Promise<void> {
-  if (!(await isAlive(mark))) return;
-  const pid = Number(mark.slice(0, mark.indexOf(":")));
-  const tree = [mark, ...(await marksBelow(pid))];
+  await endAll(await treeOf(mark), graceMs);
+}
+
+/** A process and whatever it has started; to be asked before anything is sent, since an orphan tells not whose it was. */
+export async function treeOf(mark: string): Promise<string[]> {
+  if (!(await isAlive(mark))) return [];
+  return [mark, ...(await marksBelow(Number(mark.slice(0, mark.indexOf(":")))))];
+}
+
+/** Asks the first to end, and after the grace makes all of them. */
+export async function endAll(tree: readonly string[], graceMs: number): Promise<void> {
+  const [mark] = tree;
+  if (mark === undefined) return;
   await signal(mark, "SIGTERM");
   const deadline = performance.now() + graceMs;
   while (performance.now() < deadline && (await isAlive(mark))) await Bun.sleep(LOOK_AGAIN_MS);

@@ -12,12 +12,13 @@ import {
   examineLeavings,
   isSafe,
   type Leavings,
+  nobody,
   refusal,
   worktreePath,
 } from "./leavings.ts";
 import { unknownAgent } from "./prime.ts";
 import { journal, type Project, sessionEvent, tell } from "./project.ts";
-import { isRunning } from "./running.ts";
+import { assertOurs, isRunning } from "./running.ts";
 import { markDone } from "./tasks.ts";
 
 export interface WorktreeLine extends Leavings {
@@ -37,10 +38,10 @@ export async function listLeavings(project: Project): Promise<WorktreeLine[]> {
 }
 
 function knownOf(name: string, session: Session | null) {
-  return session ?? { name, branch: null, baseCommit: null };
+  return session ?? nobody(name);
 }
 
-/** Those of the ledger, and folders that the ledger knows nothing of. */
+/** Those of the ledger, and folders, or records of git's, that the ledger knows nothing of. */
 async function namesWithWork(project: Project): Promise<string[]> {
   const sessions = await project.ledger.currentSessions();
   const names = sessions.filter(({ capability }) => capability !== ORCHESTRATOR).map(({ name }) => name);
@@ -51,12 +52,12 @@ async function namesWithWork(project: Project): Promise<string[]> {
 async function placesTaken(project: Project): Promise<string[]> {
   const { git, paths } = project;
   const folder = (await worktreePath(project, "x")).slice(0, -"/x".length);
-  if (folder === settledPath(paths.worktrees)) return listFolder(folder).filter(isAgentName);
+  const inside = folder === settledPath(paths.worktrees) ? listFolder(folder) : [];
   const worktrees = await listWorktrees(git, paths.root);
-  return worktrees
+  const recorded = worktrees
     .filter(({ path, branch }) => path.startsWith(`${folder}/`) && branch?.startsWith("overseer/"))
-    .map(({ path }) => path.slice(folder.length + 1))
-    .filter((name) => !name.includes("/"));
+    .map(({ path }) => path.slice(folder.length + 1));
+  return [...inside, ...recorded].filter(isAgentName);
 }
 
 export interface CleanRequest {
@@ -113,7 +114,7 @@ function nothingLeft(name: string): OverseerError {
 
 async function cleanOne(project: Project, name: string, isForced: boolean): Promise<Cleaned | null> {
   const session = await project.ledger.currentSession(name);
-  if (session) await assertEnded(session);
+  if (session) await assertEnded(project, session);
   const leavings = await examineLeavings(project, knownOf(name, session));
   if (!leavings) {
     if (!session || session.worktree === null) return null;
@@ -123,17 +124,20 @@ async function cleanOne(project: Project, name: string, isForced: boolean): Prom
   }
   const isGivenUp = !isSafe(leavings);
   if (isGivenUp && !isForced) throw refusal(leavings, session);
-  const { rescueRef, branch } = await discard(project, leavings, knownOf(name, session), async () => {
-    await assertSame(project, name, session);
+  const { rescueRef, branch } = await discard(project, leavings, knownOf(name, session), {
+    mayStill: () => assertSame(project, name, session),
+    record: async (removed) => {
+      if (session) await release(project, session, isGivenUp, removed.rescueRef);
+      else await tell(project, [orphanRemoved(project, name, removed.rescueRef)]);
+    },
   });
-  if (session) await release(project, session, isGivenUp, rescueRef);
-  else await tell(project, [orphanRemoved(project, name, rescueRef)]);
   return { name, branch, rescueRef, bringBack: rescueRef && bringBackCommand(project, rescueRef) };
 }
 
-async function assertEnded(session: Session): Promise<void> {
+async function assertEnded(project: Project, session: Session): Promise<void> {
   const { name, state } = session;
   if ((await isRunning(session)) || state === "booting") {
+    assertOurs(project, session);
     throw new OverseerError("still_alive", `${name} is still ${state}`, { hint: `overseer stop ${name}` });
   }
 }
@@ -146,7 +150,7 @@ async function assertSame(project: Project, name: string, seen: Session | null):
       hint: "overseer status",
     });
   }
-  if (now) await assertEnded(now);
+  if (now) await assertEnded(project, now);
 }
 
 function orphanRemoved(project: Project, name: string, rescueRef: string | null) {

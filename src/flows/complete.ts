@@ -5,15 +5,15 @@ import { isOpen } from "../domain/task.ts";
 import { exists } from "../effects/files.ts";
 import { logError } from "../effects/logs.ts";
 import { agentFiles } from "../effects/paths.ts";
-import { endTree } from "../effects/process-tree.ts";
 import { isAlive } from "../effects/processes.ts";
 import { changedFiles, commitOf, countCommits, uncommitted } from "../effects/worktrees.ts";
 import type { NewMergeEntry, Session } from "../store/contract.ts";
 import { growIdentity } from "./identity.ts";
-import { closePane } from "./launch.ts";
+import { leavePane } from "./launch.ts";
 import { selfMark } from "./lease.ts";
 import { sendOurs } from "./mail.ts";
 import { journal, logSession, type Project, sessionEvent } from "./project.ts";
+import { assertOurs } from "./running.ts";
 
 /** `task close` by a worker: it has finished, as far as it can tell. Its next Stop carries it out. */
 export async function announceCompletion(project: Project, session: Session, reason: string): Promise<void> {
@@ -99,6 +99,7 @@ export async function finishCompletion(project: Project, session: Session): Prom
 }
 
 async function finish(project: Project, session: Session): Promise<boolean> {
+  assertOurs(project, session);
   const { ledger } = project;
   const id = completionId(session.id);
   const action = await ledger.findAction(id);
@@ -209,12 +210,4 @@ async function writeIdentity(
     branch: outcome.entry?.branch ?? null,
     files: outcome.files,
   });
-}
-
-const GRACE_MS = 3_000;
-
-/** Ends the worker's process with all that it started, and closes its pane. */
-export async function leavePane(project: Project, session: Session): Promise<void> {
-  if (session.mark !== null) await endTree(session.mark, GRACE_MS);
-  await closePane(project, session);
 }

@@ -1,6 +1,7 @@
 import { OverseerError } from "../domain/errors.ts";
 import { isLive } from "../domain/session.ts";
 import { exists, filesBelow, remove } from "../effects/files.ts";
+import { launchedIn, launchFile, passingFile } from "../effects/paths.ts";
 import { processMark } from "../effects/processes.ts";
 import { listLeavings } from "./clean.ts";
 import type { Finding } from "./doctor.ts";
@@ -39,6 +40,8 @@ function inWords({ kind, session }: Trouble): string {
       return `${session.name} was launched and never started`;
     case "died":
       return `${session.name} is called ${session.state}, but its process is gone (overseer resume ${session.name})`;
+    case "half-stopped":
+      return `the stop of ${session.name} was killed before it was done`;
     case "unfinished":
       return `${session.name} has finished, and that was not carried out`;
   }
@@ -51,10 +54,8 @@ export async function checkPanes(project: Project, isFixing: boolean): Promise<F
   const sessions = await project.ledger.currentSessions();
   const live = sessions.filter(({ state }) => isLive(state));
   // A window that a person opened beside a worker's is theirs.
-  const launched = panes.filter(({ command }) => /launch-ses-\w+\.json/.test(command));
-  const strays = launched.filter(
-    (pane) => !live.some(({ id }) => pane.command.includes(`launch-${id}.json`)),
-  );
+  const launched = panes.filter(({ command }) => launchedIn(command) !== null);
+  const strays = launched.filter(({ command }) => !live.some(({ id }) => command.includes(launchFile(id))));
   const files = await strayLaunches(project);
   if (strays.length + files.length === 0) return { check: "panes", verdict: "ok", detail: `${panes.length}` };
   const detail = `nobody's: ${[...strays.map(({ session }) => session), ...files].join(", ")}`;
@@ -67,13 +68,14 @@ export async function checkPanes(project: Project, isFixing: boolean): Promise<F
 /** What only lives for a moment, and stays where somebody was killed: a launch has a token in it. */
 async function strayLaunches(project: Project): Promise<string[]> {
   const workers = await project.ledger.liveWorkers(-1);
-  const booting = workers.filter(({ state }) => state === "booting").map(({ id }) => `launch-${id}.json`);
+  const booting = workers.filter(({ state }) => state === "booting").map(({ id }) => id);
   const strays: string[] = [];
   for (const file of filesBelow(project.paths.agents)) {
-    const name = file.slice(file.lastIndexOf("/") + 1);
-    const pid = /^(?:rescue|diff)-index-(\d+)$/.exec(name)?.[1];
-    const isOver = pid === undefined ? !booting.includes(name) : (await processMark(Number(pid))) === null;
-    if (isOver && (pid !== undefined || /^launch-.*\.json$/.test(name))) strays.push(file);
+    const passing = passingFile(file.slice(file.lastIndexOf("/") + 1));
+    if (passing === null) continue;
+    const isNeeded =
+      "pid" in passing ? (await processMark(passing.pid)) !== null : booting.includes(passing.sessionId);
+    if (!isNeeded) strays.push(file);
   }
   return strays;
 }

@@ -5,13 +5,14 @@ import { isLive } from "../domain/session.ts";
 import { type ClaudeStart, claudeArgv, findProgram, prepareLaunch } from "../effects/claude.ts";
 import { exists, remove } from "../effects/files.ts";
 import { packageFile } from "../effects/package.ts";
-import { agentFiles } from "../effects/paths.ts";
+import { agentFiles, launchFile } from "../effects/paths.ts";
+import { endTree } from "../effects/process-tree.ts";
 import { processMark } from "../effects/processes.ts";
 import type { Tmux } from "../effects/tmux.ts";
 import type { Session } from "../store/contract.ts";
 import { logSession, type Project, sessionEvent } from "./project.ts";
 import type { Registered } from "./register.ts";
-import { isRunning } from "./running.ts";
+import { assertOurs, isRunning } from "./running.ts";
 
 export function tmuxSessionOf(name: string): string {
   return `overseer-${name}`;
@@ -66,6 +67,7 @@ export async function launch(project: Project, { session, token }: Registered, s
   if (await project.ledger.recordLaunch(session.id, launched, event))
     return logSession(project, session, event);
   // It was stopped meanwhile, and whoever did that knew of no process.
+  if (launched.mark !== null) await endTree(launched.mark, GRACE_MS);
   await tmux.close(pane.paneId);
   throw new OverseerError("ended_otherwise", `${session.name} was stopped before it was launched`, {
     hint: "overseer status",
@@ -114,7 +116,7 @@ export function assertLive(session: Session): Session {
   });
 }
 
-async function sessionOf(project: Project, sessionId: string): Promise<Session> {
+export async function sessionOf(project: Project, sessionId: string): Promise<Session> {
   const found = await project.ledger.findSession({ sessionId });
   if (found) return found.session;
   throw new OverseerError("changed_meanwhile", "the ledger was replaced meanwhile", {
@@ -153,7 +155,7 @@ export async function screenOf(project: Project, session: Session, linesBefore =
 /** Its pane is known by the launch file it was started with: a name may have had many. */
 export async function paneOf(project: Project, session: Session) {
   const panes = await (await project.tmux()).panes();
-  const isItsOwn = (command: string) => command.includes(`launch-${session.id}.json`);
+  const isItsOwn = (command: string) => command.includes(launchFile(session.id));
   return panes.find((pane) => isItsOwn(pane.command)) ?? null;
 }
 
@@ -162,4 +164,14 @@ export async function closePane(project: Project, session: Session): Promise<voi
   const pane = await paneOf(project, session);
   if (pane) await (await project.tmux()).close(pane.id);
   remove(agentFiles(project.paths, session.name).launch(session.id));
+}
+
+/** How long a worker that is asked to end may take. */
+export const GRACE_MS = 3_000;
+
+/** Ends the worker's process with all that it started, and closes its pane. */
+export async function leavePane(project: Project, session: Session): Promise<void> {
+  assertOurs(project, session);
+  if (session.mark !== null) await endTree(session.mark, GRACE_MS);
+  await closePane(project, session);
 }

@@ -1,4 +1,5 @@
 import { OverseerError } from "../domain/errors.ts";
+import { typed } from "../domain/shell.ts";
 import { exists, isRealFolder, listFolder, settledPath } from "../effects/files.ts";
 import { agentFiles } from "../effects/paths.ts";
 import {
@@ -20,6 +21,7 @@ import type { Session } from "../store/contract.ts";
 import { withLease } from "./lease.ts";
 import { within } from "./manifest.ts";
 import { type Project, tell } from "./project.ts";
+import { otherHome } from "./running.ts";
 
 /** What a worker has left in git: a worktree, a branch, or both. */
 export interface Leavings {
@@ -40,6 +42,11 @@ export interface Known {
   name: string;
   branch: string | null;
   baseCommit: string | null;
+}
+
+/** A name that the ledger knows nothing of. */
+export function nobody(name: string): Known {
+  return { name, branch: null, baseCommit: null };
 }
 
 export async function worktreePath(project: Project, name: string): Promise<string> {
@@ -71,12 +78,13 @@ export async function examineLeavings(project: Project, known: Known): Promise<L
     branch: branchTip === null ? ownBranch(recorded?.branch ?? null) : known.branch,
     tips,
     dirty,
-    obstacle: obstacleOf(
+    obstacle: obstacleOf({
       worktree,
-      hasWorktree && !isKnown && !isHalfMade(worktree),
-      recorded?.isLocked === true,
+      other: hasWorktree ? otherHome(project, worktree) : null,
+      isUnknown: hasWorktree && !isKnown && !isHalfMade(worktree),
+      isLocked: recorded?.isLocked === true,
       inner,
-    ),
+    }),
     isLanded: await areLanded(project, tips, known),
   };
 }
@@ -91,13 +99,25 @@ function isHalfMade(folder: string): boolean {
   return isRealFolder(folder) && listFolder(folder).every((file) => file === ".git");
 }
 
-function obstacleOf(worktree: string, isUnknown: boolean, isLocked: boolean, inner: readonly string[]) {
+interface Place {
+  worktree: string;
+  other: string | null;
+  isUnknown: boolean;
+  isLocked: boolean;
+  inner: readonly string[];
+}
+
+function obstacleOf({ worktree, other, isUnknown, isLocked, inner }: Place): OverseerError | null {
   const refuse = (what: string, hint: string) => new OverseerError("worktree_left", what, { hint });
+  // Not to be repaired: git would take it for the other's own, which has moved.
+  if (other !== null) {
+    return refuse(`${worktree} belongs to ${other}`, "move it away if it is a copy, then try again");
+  }
   if (isUnknown) {
-    const hint = `move it away and choose another name, or, if it is one: git worktree repair ${quoted(worktree)}`;
+    const hint = `move it away and choose another name, or, if it is one: git worktree repair ${typed(worktree)}`;
     return refuse(`${worktree} is there, and git knows of no worktree in that place`, hint);
   }
-  if (isLocked) return refuse(`${worktree} is locked`, `git worktree unlock ${quoted(worktree)}`);
+  if (isLocked) return refuse(`${worktree} is locked`, `git worktree unlock ${typed(worktree)}`);
   if (inner.length === 0) return null;
   const what = `${inner.join(", ")} in ${worktree} is a repository of its own, with work that is nowhere else`;
   return refuse(what, "push that work or move it out of the worktree, then try again");
@@ -123,8 +143,9 @@ export function isSafe(leavings: Leavings): boolean {
 export function refusal({ name, dirty, obstacle }: Leavings, session: Session | null): OverseerError {
   if (obstacle !== null) return obstacle;
   const canGoOn = session !== null && session.state !== "completed" && session.worktree !== null;
-  const goOn = canGoOn ? `; overseer resume ${name} goes on with it` : "";
-  const hint = `overseer diff ${name} shows it${goOn}; overseer worktree clean ${name} --force saves it under a ref first`;
+  const look = session === null ? "" : `overseer diff ${name} shows it; `;
+  const goOn = canGoOn ? `overseer resume ${name} goes on with it; ` : "";
+  const hint = `${look}${goOn}overseer worktree clean ${name} --force saves it under a ref first`;
   if (dirty.length === 0) {
     const what = `${name} has commits that are not in the canonical branch`;
     return new OverseerError("worktree_unmerged", what, { hint });
@@ -140,22 +161,30 @@ export interface Removed {
   branch: string | null;
 }
 
+/** What is done before and after while nobody else is at it. */
+interface Around {
+  /** Throws when somebody has come back meanwhile. */
+  mayStill?: () => Promise<void>;
+  record?: (removed: Removed) => Promise<void>;
+}
+
 /**
  * Removes worktree and branch; what has not landed is saved first, and only then. All is looked at again once nobody
- * else is at it: `mayStill` throws when somebody has come back meanwhile, and what was safe must still be.
+ * else is at it: what was safe must still be.
  */
 export async function discard(
   project: Project,
   seen: Leavings,
   known: Known,
-  mayStill: () => Promise<void> = async () => {},
+  { mayStill, record }: Around = {},
 ): Promise<Removed> {
   return await withLease(project, "worktrees", async () => {
-    await mayStill();
+    await mayStill?.();
     const leavings = await examineLeavings(project, known);
-    if (leavings === null) return { rescueRef: null, branch: null };
-    if (isSafe(seen) && !isSafe(leavings)) throw refusal(leavings, null);
-    return await removeLeavings(project, leavings);
+    if (leavings !== null && isSafe(seen) && !isSafe(leavings)) throw refusal(leavings, null);
+    const removed = leavings ? await removeLeavings(project, leavings) : { rescueRef: null, branch: null };
+    await record?.(removed);
+    return removed;
   });
 }
 
@@ -164,7 +193,9 @@ export async function takeBack(project: Project, known: Known): Promise<void> {
   await withLease(project, "worktrees", async () => {
     const leavings = await examineLeavings(project, known);
     const asMade = { dirty: [], isLanded: true, obstacle: null };
-    if (leavings !== null) await removeLeavings(project, { ...leavings, ...asMade });
+    // On another branch it is not what was made now.
+    const isItsOwn = leavings?.branch === null || leavings?.branch === known.branch;
+    if (leavings !== null && isItsOwn) await removeLeavings(project, { ...leavings, ...asMade });
   });
 }
 
@@ -188,7 +219,7 @@ async function rescue(project: Project, { name, worktree, hasWorktree, tips }: L
   const ref = `refs/overseer/rescue/${name}/${new Date(at).toISOString().replaceAll(/[:.]/g, "-")}`;
   const files = agentFiles(paths, name);
   if (hasWorktree && exists(`${worktree}/.git`)) {
-    const scratchIndex = `${files.folder}/rescue-index-${process.pid}`;
+    const scratchIndex = files.scratchIndex("rescue", process.pid);
     await saveWork(git, { ref, worktree, tips, scratchIndex, excludes: files.excludes });
   } else {
     await saveTips(git, paths.root, ref, tips);
@@ -201,9 +232,5 @@ async function rescue(project: Project, { name, worktree, hasWorktree, tips }: L
 export function bringBackCommand({ paths }: Project, ref: string): string {
   const which = ref.slice("refs/overseer/rescue/".length);
   const place = `${paths.root}-rescued-${which.replaceAll("/", "-")}`;
-  return `git -C ${quoted(paths.root)} worktree add -b rescued/${which} ${quoted(place)} ${ref}`;
-}
-
-function quoted(text: string): string {
-  return /^[\w./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+  return `git -C ${typed(paths.root)} worktree add -b rescued/${which} ${typed(place)} ${ref}`;
 }

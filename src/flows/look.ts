@@ -91,7 +91,7 @@ async function withUntracked<T>(
   if (!hasWorktree || worktree === null) return await work({});
   const { git, paths } = project;
   const files = agentFiles(paths, name);
-  const scratch = `${files.folder}/diff-index-${process.pid}`;
+  const scratch = files.scratchIndex("diff", process.pid);
   const index = { GIT_INDEX_FILE: scratch };
   try {
     await git.ask(worktree, ["read-tree", "HEAD"], index);

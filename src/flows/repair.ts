@@ -7,12 +7,14 @@ import { agentFiles } from "../effects/paths.ts";
 import { endTree } from "../effects/process-tree.ts";
 import { isAlive, processMark } from "../effects/processes.ts";
 import type { Action, Session } from "../store/contract.ts";
-import { finishCompletion, leavePane } from "./complete.ts";
-import { paneOf, tmuxSessionOf } from "./launch.ts";
+import { release } from "./clean.ts";
+import { finishCompletion } from "./complete.ts";
+import { leavePane, paneOf, tmuxSessionOf } from "./launch.ts";
 import { selfMark } from "./lease.ts";
-import { discard, examineLeavings, takeBack } from "./leavings.ts";
+import { discard, examineLeavings, isSafe, takeBack } from "./leavings.ts";
 import { journal, logSession, type Project, sessionEvent } from "./project.ts";
-import { isLost, isRunning } from "./running.ts";
+import { isLost, isRunning, otherHome } from "./running.ts";
+import { carryOutStop } from "./stop.ts";
 
 /** What a process that was killed, or a worker that died, has left behind. */
 export type Trouble =
@@ -22,6 +24,8 @@ export type Trouble =
   | { kind: "never started"; session: Session; action: Action }
   /** Its process is gone, and no hook has said so. */
   | { kind: "died"; session: Session }
+  /** Whoever was to stop it is gone in the middle of that. */
+  | { kind: "half-stopped"; session: Session; action: Action }
   /** It said that it is done, and nobody has carried that out. */
   | { kind: "unfinished"; session: Session };
 
@@ -29,13 +33,19 @@ export type Trouble =
 export async function findTroubles(project: Project): Promise<Trouble[]> {
   return [
     ...(await brokenSpawns(project)),
+    ...(await brokenStops(project)),
     ...(await lostWorkers(project)),
     ...(await unfinishedOnes(project)),
   ];
 }
 
-export async function repairWorkers(project: Project): Promise<Trouble[]> {
-  const troubles = await findTroubles(project);
+/** All of it, or only these kinds: workers that died are what resume is for. */
+export async function repairWorkers(
+  project: Project,
+  kinds?: readonly Trouble["kind"][],
+): Promise<Trouble[]> {
+  const found = await findTroubles(project);
+  const troubles = kinds ? found.filter(({ kind }) => kinds.includes(kind)) : found;
   for (const trouble of troubles) await orLog(project, trouble, () => repairOne(project, trouble));
   return troubles;
 }
@@ -49,19 +59,12 @@ async function orLog(project: Project, { kind, session }: Trouble, work: () => P
   }
 }
 
-/** What a killed sling or resume has left, and no more: workers that died are what resume is for. */
-export async function repairSpawns(project: Project): Promise<void> {
-  for (const trouble of await brokenSpawns(project)) {
-    await orLog(project, trouble, () => repairOne(project, trouble));
-  }
-}
-
 async function brokenSpawns(project: Project): Promise<Trouble[]> {
   const found: Trouble[] = [];
   for (const action of await project.ledger.openActions("spawn")) {
     if (action.owner !== null && (await isAlive(action.owner))) continue;
     const session = (await project.ledger.findSession({ sessionId: action.id }))?.session;
-    if (session) found.push({ kind: "half-made", session, action });
+    if (session && isOurs(project, session)) found.push({ kind: "half-made", session, action });
   }
   const { config } = await project.config();
   const workers = await project.ledger.liveWorkers(-1);
@@ -70,7 +73,23 @@ async function brokenSpawns(project: Project): Promise<Trouble[]> {
   );
   for (const session of late) {
     const action = await project.ledger.findAction(session.id);
-    if (action?.state === "done") found.push({ kind: "never started", session, action });
+    if (action?.state === "done" && isOurs(project, session))
+      found.push({ kind: "never started", session, action });
+  }
+  return found;
+}
+
+function isOurs(project: Project, { worktree }: Session): boolean {
+  return otherHome(project, worktree) === null;
+}
+
+async function brokenStops(project: Project): Promise<Trouble[]> {
+  const found: Trouble[] = [];
+  for (const action of await project.ledger.openActions("stop")) {
+    if (action.owner !== null && (await isAlive(action.owner))) continue;
+    const sessionId = String(action.payload.sessionId);
+    const session = (await project.ledger.findSession({ sessionId }))?.session;
+    if (session && isOurs(project, session)) found.push({ kind: "half-stopped", session, action });
   }
   return found;
 }
@@ -92,7 +111,7 @@ async function unfinishedOnes(project: Project): Promise<Trouble[]> {
       await project.ledger.findSession({ sessionId: action.id.slice(completionId("").length) })
     )?.session;
     const isAtIt = action.owner !== null && (await isAlive(action.owner));
-    if (!session || isAtIt) continue;
+    if (!session || isAtIt || !isOurs(project, session)) continue;
     const isStuck = session.reason === "rate_limit" || session.reason === "context_full";
     const isWorking = (await isRunning(session)) && session.state !== "idle" && !isStuck;
     if (action.state === "running" || !isWorking) found.push({ kind: "unfinished", session });
@@ -109,6 +128,8 @@ async function repairOne(project: Project, trouble: Trouble): Promise<void> {
       return await giveUpOn(project, session);
     case "died":
       return await recordDeath(project, session);
+    case "half-stopped":
+      return await carryOutStop(project, session.id, trouble.action);
     case "unfinished":
       await finishCompletion(project, session);
   }
@@ -188,6 +209,7 @@ export async function undoSpawn(
     if (typeof action.payload.setup === "string") await endTree(action.payload.setup, 0);
     await leavePane(project, session);
     await giveBackTask(project, session, action);
+    await finishClearing(project, action);
     // A resume that was killed has a worktree with work in it, and never got so far as to note one.
     const isOurs =
       hasReached(action.payload.step, "worktree") || (await examineLeavings(project, session)) === null;
@@ -206,6 +228,16 @@ async function giveBackTask(project: Project, session: Session, action: Action):
   const event = sessionEvent(session, "task.released", at, { cancelled: isNew });
   await project.ledger.unclaimTask(session.taskId, isNew ? "cancelled" : "queued", reason, at, event);
   journal(project, [event]);
+}
+
+/** A sling clears its place before it makes anything there: a removal that it had begun is brought to its end. */
+async function finishClearing(project: Project, { payload }: Action): Promise<void> {
+  if (typeof payload.clears !== "string" || hasReached(payload.step, "worktree")) return;
+  const previous = (await project.ledger.findSession({ sessionId: payload.clears }))?.session;
+  const leavings = previous && (await examineLeavings(project, previous));
+  if (!previous || leavings?.hasWorktree || (leavings && !isSafe(leavings))) return;
+  if (leavings) await discard(project, leavings, previous);
+  if (previous.worktree !== null) await release(project, previous, false, null);
 }
 
 /** Before its launch, all that stands in the worktree is what was prepared there. */

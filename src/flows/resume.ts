@@ -4,18 +4,17 @@ import { isLive } from "../domain/session.ts";
 import { firstPrompt, resumePrompt } from "../domain/spawn.ts";
 import { hasConversation } from "../effects/claude.ts";
 import { exists } from "../effects/files.ts";
-import { isAlive } from "../effects/processes.ts";
 import { addWorktreeAgain, commitOf } from "../effects/worktrees.ts";
 import type { Session } from "../store/contract.ts";
 import { isBelow } from "./caller.ts";
 import { finishCompletion } from "./complete.ts";
-import { assertPrograms, awaitStart, closePane, launch } from "./launch.ts";
+import { assertPrograms, awaitStart, closePane, launch, leavePane, sessionOf } from "./launch.ts";
 import { selfMark, withLease } from "./lease.ts";
 import { chooseDefinition, loadManifest } from "./manifest.ts";
 import { copyIncluded, runSetup, writeInstructions } from "./prepare.ts";
 import { type Caller, logSession, type Project, sessionEvent } from "./project.ts";
 import { type Registered, registerWorker } from "./register.ts";
-import { isRunning } from "./running.ts";
+import { assertOurs, isBeingMade, isRunning } from "./running.ts";
 import { handoffOf, readSpec } from "./spawn.ts";
 import { showTask } from "./tasks.ts";
 
@@ -23,12 +22,6 @@ import { showTask } from "./tasks.ts";
 async function isResumable(project: Project, session: Session): Promise<boolean> {
   if (session.worktree === null || session.state === "completed") return false;
   return !(isLive(session.state) && ((await isRunning(session)) || (await isBeingMade(project, session))));
-}
-
-/** Another overseer is just starting it. */
-async function isBeingMade({ ledger }: Project, { id }: Session): Promise<boolean> {
-  const owner = (await ledger.findAction(id))?.owner ?? null;
-  return owner !== null && (await isAlive(owner));
 }
 
 /** Everybody that the caller may resume and that has to be. */
@@ -60,9 +53,8 @@ export async function resumeWorker(
   const bin = await assertPrograms(project);
   const definition = chooseDefinition(await loadManifest(project), session.capability);
   const task = await showTask(project, session.taskId ?? "");
-  const isAnew = await ensureWorktree(project, session);
   const given = await givenBefore(project, session);
-  const registered = await succeed(project, session, given);
+  const { registered, isAnew } = await takeOver(project, session.id, given);
   const next = registered.session;
   try {
     await closePane(project, session);
@@ -89,7 +81,22 @@ export async function resumeWorker(
   }
 }
 
+/** Its worktree is there and the next incarnation's, before anybody can remove it. */
+async function takeOver(
+  project: Project,
+  sessionId: string,
+  given: Given,
+): Promise<{ registered: Registered; isAnew: boolean }> {
+  return await withLease(project, "worktrees", async () => {
+    const session = await sessionOf(project, sessionId);
+    await assertResumable(project, session);
+    const isAnew = await ensureWorktree(project, session);
+    return { registered: await succeed(project, session, given), isAnew };
+  });
+}
+
 async function assertResumable(project: Project, session: Session): Promise<void> {
+  assertOurs(project, session);
   if (await isResumable(project, session)) return;
   const { name, state } = session;
   const refuse = (why: string, hint: string) => new OverseerError("still_alive", `${name} ${why}`, { hint });
@@ -118,7 +125,7 @@ async function ensureWorktree(project: Project, { name, worktree, branch }: Sess
       hint: `overseer worktree clean ${name}, then sling its task again`,
     });
   }
-  await withLease(project, "worktrees", () => addWorktreeAgain(git, paths.root, worktree, branch));
+  await addWorktreeAgain(git, paths.root, worktree, branch);
   return true;
 }
 
@@ -153,8 +160,9 @@ async function givenBefore({ ledger }: Project, session: Session): Promise<Given
 }
 
 /** The worktree stays: it had work in it before. */
-async function giveUp(project: Project, session: Session, error: unknown): Promise<void> {
-  await closePane(project, session);
+async function giveUp(project: Project, { id }: Session, error: unknown): Promise<void> {
+  const session = await sessionOf(project, id);
+  await leavePane(project, session);
   const at = project.clock.now();
   const why = error instanceof Error ? error.message : String(error);
   const event = sessionEvent(session, "session.spawn_failed", at, { why });

@@ -3,15 +3,24 @@ import { OverseerError } from "../domain/errors.ts";
 import type { Definition } from "../domain/manifest.ts";
 import { assertAgentName, isTaskId, nameTaken, quote } from "../domain/names.ts";
 import { isLive } from "../domain/session.ts";
+import { typed } from "../domain/shell.ts";
 import { firstPrompt, type SpawnStep, spawnPause } from "../domain/spawn.ts";
 import { exists, kindOf, readBytes, realPath } from "../effects/files.ts";
 import { processMark } from "../effects/processes.ts";
-import { addWorktree, commitOf } from "../effects/worktrees.ts";
+import { addWorktree, commitOf, listWorktrees } from "../effects/worktrees.ts";
 import type { NewTask, Session, Task } from "../store/contract.ts";
 import { release } from "./clean.ts";
 import { assertLive, assertPrograms, awaitStart, launch } from "./launch.ts";
 import { selfMark, withLease } from "./lease.ts";
-import { discard, examineLeavings, isSafe, type Leavings, refusal, worktreePath } from "./leavings.ts";
+import {
+  discard,
+  examineLeavings,
+  isSafe,
+  type Leavings,
+  nobody,
+  refusal,
+  worktreePath,
+} from "./leavings.ts";
 import { type Lineage, lineageOf } from "./lineage.ts";
 import { chooseDefinition, loadManifest } from "./manifest.ts";
 import { type Brief, copyIncluded, runSetup, userHooks, writeInstructions } from "./prepare.ts";
@@ -203,15 +212,25 @@ async function removableLeavings(
   previous: Session | null,
 ): Promise<Leavings | null> {
   if (previous && isLive(previous.state)) throw nameTaken(name);
-  const leavings = previous && (await examineLeavings(project, previous));
-  if (leavings && !isSafe(leavings)) throw refusal(leavings, previous);
   const place = await worktreePath(project, name);
   // Nobody of that name was ever here: whatever is there is the user's.
   if (!previous && kindOf(place) !== "missing") throw placeTaken(place);
+  const leavings = await (previous ? examineLeavings(project, previous) : staleRecord(project, name, place));
+  if (leavings && !isSafe(leavings)) throw refusal(leavings, previous);
   const way = await branchInTheWay(project, branch, leavings?.branch ?? null);
   if (way === null) return leavings;
   throw new OverseerError("branch_exists", `there is a branch ${way} already`, {
     hint: `choose another name, or: git branch -m ${way} another/name`,
+  });
+}
+
+/** git may remember a worktree in that place that has gone with an earlier ledger. */
+async function staleRecord(project: Project, name: string, place: string): Promise<Leavings | null> {
+  const record = (await listWorktrees(project.git, project.paths.root)).find(({ path }) => path === place);
+  if (record === undefined) return null;
+  if (record.branch?.startsWith(`overseer/${name}/`)) return await examineLeavings(project, nobody(name));
+  throw new OverseerError("worktree_left", `git has a record of a worktree at ${place}, which is gone`, {
+    hint: `choose another name, or, if you do not need it: git worktree remove ${typed(place)}`,
   });
 }
 
@@ -264,7 +283,7 @@ async function note(project: Project, { id }: Session, step: SpawnStep): Promise
 
 async function makeWorktree(project: Project, session: Session, plan: Plan): Promise<void> {
   // Before that is noted: whatever is found in that place after it was made for this worker.
-  await clearPlace(project, plan);
+  await clearPlace(project, session, plan);
   await note(project, session, "worktree");
   const { git, paths } = project;
   const { worktree: path, branch, base } = plan;
@@ -277,10 +296,11 @@ async function makeWorktree(project: Project, session: Session, plan: Plan): Pro
 }
 
 /** What a finished worker of that name left, and what the ledger still says of it. */
-async function clearPlace(project: Project, { leavings, previous }: Plan): Promise<void> {
-  if (previous === null) return;
-  if (leavings) await discard(project, leavings, previous);
-  if (previous.worktree !== null) await release(project, previous, false, null);
+async function clearPlace(project: Project, { id, name }: Session, plan: Plan): Promise<void> {
+  const { leavings, previous } = plan;
+  if (previous) await project.ledger.noteAction(id, { clears: previous.id }, project.clock.now());
+  if (leavings) await discard(project, leavings, previous ?? nobody(name));
+  if (previous && previous.worktree !== null) await release(project, previous, false, null);
 }
 
 /** `agents.staggerDelay`: a pause since the last one was begun. */

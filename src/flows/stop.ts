@@ -1,13 +1,14 @@
 import { OverseerError } from "../domain/errors.ts";
 import { ORCHESTRATOR } from "../domain/names.ts";
-import { isLive } from "../domain/session.ts";
-import type { Session } from "../store/contract.ts";
+import { isLive, stopId } from "../domain/session.ts";
+import { endAll, treeOf } from "../effects/process-tree.ts";
+import type { Action, Session } from "../store/contract.ts";
 import { assertMayAct, isBelow } from "./caller.ts";
-import { leavePane } from "./complete.ts";
-import { paneOf } from "./launch.ts";
+import { closePane, GRACE_MS, leavePane, paneOf } from "./launch.ts";
+import { selfMark } from "./lease.ts";
 import { unknownAgent } from "./prime.ts";
 import { type Caller, logSession, type Project, sessionEvent } from "./project.ts";
-import { isRunning } from "./running.ts";
+import { assertOurs, isBeingMade, isRunning, otherHome } from "./running.ts";
 
 /** The newest incarnation of a name, which the caller may act on. */
 export async function workerOf(project: Project, caller: Caller, name: string): Promise<Session> {
@@ -29,19 +30,91 @@ export async function liveBelow(project: Project, caller: Caller): Promise<Sessi
   return workers.filter((_, at) => isTheirs[at]);
 }
 
-/** Ends the process that was recorded and what it started; worktree, branch and task stay as they are. */
-export async function stopWorker(project: Project, caller: Caller, session: Session): Promise<void> {
-  if (!isLive(session.state)) {
-    // What a stop that was killed has not come to.
-    if ((await isRunning(session)) || (await paneOf(project, session)))
-      return await leavePane(project, session);
-    throw new OverseerError("ended_otherwise", `${session.name} is ${session.state} already`, {
-      hint: `overseer resume ${session.name}, or overseer worktree clean ${session.name}`,
+/** The same without those of a repository that this one is a copy of; refused where there are only such. */
+export async function stoppable(project: Project, caller: Caller): Promise<Session[]> {
+  const live = await liveBelow(project, caller);
+  const ours = live.filter(({ worktree }) => otherHome(project, worktree) === null);
+  if (ours.length === 0) for (const session of live) assertOurs(project, session);
+  return ours;
+}
+
+export interface Stopped {
+  name: string;
+  /** Whoever was just starting it takes back what was made for that; other worktrees stay. */
+  worktree: "kept" | "taken back" | "being taken back";
+}
+
+/** Ends the process that was recorded and what it started; branch and task stay as they are. */
+export async function stopWorker(project: Project, caller: Caller, session: Session): Promise<Stopped> {
+  assertOurs(project, session);
+  const { name, state } = session;
+  if (!isLive(state) && !(await hasLeftovers(project, session))) {
+    throw new OverseerError("ended_otherwise", `${name} is ${state} already`, {
+      hint:
+        session.worktree === null
+          ? `overseer logs ${name}`
+          : `overseer resume ${name}, or overseer worktree clean ${name}`,
     });
   }
-  await leavePane(project, session);
-  const at = project.clock.now();
-  const event = sessionEvent(session, "session.stopped", at, { by: caller.name, was: session.state });
-  const end = { state: "stopped" as const, cause: `stopped by ${caller.name}`, at };
-  if (await project.ledger.endSession(session.id, end, event)) logSession(project, session, event);
+  await planStop(project, caller, session);
+  for (const action of await openStops(project, session)) await carryOutStop(project, session.id, action);
+  return { name, worktree: await fateOf(project, session) };
+}
+
+/** What a stop that was killed has not come to. */
+async function hasLeftovers(project: Project, session: Session): Promise<boolean> {
+  if ((await openStops(project, session)).length > 0) return true;
+  return (await isRunning(session)) || (await paneOf(project, session)) !== null;
+}
+
+async function openStops({ ledger }: Project, session: Session): Promise<Action[]> {
+  return (await ledger.openActions("stop")).filter(({ payload }) => payload.sessionId === session.id);
+}
+
+/** What is to be ended is noted first: once its parent has gone, nothing tells whose process it was. */
+async function planStop(project: Project, caller: Caller, session: Session): Promise<void> {
+  const tree = session.mark === null ? [] : await treeOf(session.mark);
+  const payload = { sessionId: session.id, by: caller.name, was: session.state, tree };
+  const event = sessionEvent(session, "session.stopping", project.clock.now(), { by: caller.name });
+  const action = { id: stopId(session), kind: "stop", subject: session.name, payload };
+  await project.ledger.planAction(action, event);
+}
+
+/** Everything in it can be done twice, also at the same time: killed anywhere, the next one does it again. */
+export async function carryOutStop(project: Project, sessionId: string, action: Action): Promise<void> {
+  const { ledger, clock } = project;
+  await ledger.takeAction(action.id, action.owner, await selfMark(), clock.now());
+  const session = (await ledger.findSession({ sessionId }))?.session;
+  if (session) await end(project, session, action);
+  await ledger.endAction(action.id, "done", "stopped", clock.now());
+}
+
+async function end(project: Project, session: Session, { payload }: Action): Promise<void> {
+  const { ledger, clock } = project;
+  const noted = Array.isArray(payload.tree) ? payload.tree.map(String) : [];
+  const tree = session.mark === null ? [] : await treeOf(session.mark);
+  await endAll([...new Set([...tree, ...noted])], GRACE_MS);
+  await closePane(project, session);
+  const at = clock.now();
+  const event = sessionEvent(session, "session.stopped", at, { by: payload.by, was: payload.was });
+  const cause = `stopped by ${String(payload.by)}`;
+  if (await ledger.endSession(session.id, { state: "stopped", cause, at }, event))
+    logSession(project, session, event);
+  // A launch that was recorded before it was called stopped, and after it was looked at here; no other can follow.
+  const launched = (await ledger.findSession({ sessionId: session.id }))?.session;
+  if (launched && launched.mark !== session.mark) await leavePane(project, launched);
+}
+
+const LOOK_AGAIN_MS = 20;
+const PATIENCE_MS = 3_000;
+
+/** Whoever is just starting it sees at its next step that it was stopped. */
+async function fateOf(project: Project, session: Session): Promise<Stopped["worktree"]> {
+  const deadline = performance.now() + PATIENCE_MS;
+  while (await isBeingMade(project, session)) {
+    if (performance.now() > deadline) return "being taken back";
+    await Bun.sleep(LOOK_AGAIN_MS);
+  }
+  const now = (await project.ledger.findSession({ sessionId: session.id }))?.session;
+  return session.worktree !== null && now?.worktree === null ? "taken back" : "kept";
 }

@@ -272,6 +272,7 @@ describe("a worker's environment", () => {
     root: "/repo",
     programFolder: "/opt/overseer/bin",
     excludesFile: null,
+    pushSettings: [],
   };
   const paneOf = (caller: Record<string, string | undefined>, more: Partial<typeof identity> = {}) =>
     paneEnvironment(caller, { ...identity, ...more });

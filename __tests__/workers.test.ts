@@ -341,7 +341,7 @@ git config user.name > "$0.name"
   expect(fleet.repo.git("rev-parse", "origin/main")).toBe(fleet.repo.git("rev-parse", "main"));
   for (const push of ["push", "path"]) {
     expect(said(push).split("\n").at(-1)).toMatch(/^[1-9]/);
-    expect(said(push)).toContain("a-worker-does-not-push");
+    expect(said(push)).toContain("a worker does not push. Commit to your branch");
   }
   expect(fleet.repo.git("-C", bare, "for-each-ref", "--format=%(refname)")).toBe("refs/heads/main");
   expect(said("which")).toBe(OVERSEER);

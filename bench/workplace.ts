@@ -1,9 +1,10 @@
 import { Database } from "bun:sqlite";
-import { mkdtempSync, realpathSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
+import { type GuardFacts, renderFacts } from "../src/domain/guard-facts.ts";
 import { hookProgram, packageFile } from "../src/effects/package.ts";
-import { pathsOf } from "../src/effects/paths.ts";
+import { agentFiles, pathsOf } from "../src/effects/paths.ts";
 import { hashToken } from "../src/effects/tokens.ts";
 import { openLedger } from "../src/store/sqlite/ledger.ts";
 import { openMail } from "../src/store/sqlite/mail.ts";
@@ -50,11 +51,30 @@ function prepareFloor(file: string): void {
   db.close();
 }
 
+function factsOf(root: string): GuardFacts {
+  return {
+    name: WORKER,
+    capability: "builder",
+    parent: "orchestrator",
+    root,
+    worktree: `${root}/.overseer/worktrees/${WORKER}`,
+    branch: `overseer/${WORKER}/t-1`,
+    canonicalBranch: "main",
+    fileScope: ["src/login", "docs/*.md"],
+    isReadOnly: false,
+    canSpawn: false,
+    ours: [".claude/CLAUDE.md", ".claude/.gitignore"],
+  };
+}
+
 async function fill(root: string, size: Size): Promise<void> {
   const paths = pathsOf(root);
   const ledger = openLedger(paths.ledger, { mayUpgrade: true });
   const mail = openMail(paths.mail, { mayUpgrade: true });
   const now = Date.now();
+  const guard = agentFiles(paths, WORKER).guard;
+  mkdirSync(dirname(guard), { recursive: true });
+  writeFileSync(guard, renderFacts(factsOf(root)));
   for (let i = 0; i < size.agents; i++) {
     const name = i === 0 ? WORKER : `agent-${i}`;
     await ledger.registerSession({

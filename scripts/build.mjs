@@ -18,7 +18,7 @@ function installDependencies() {
 
 // Several entries, because what only one of them needs would slow every other one down.
 function bundleHooks() {
-  for (const entry of ["hook", "session-start", "launch"]) {
+  for (const entry of ["hook", "tool-start", "session-start", "launch"]) {
     const options = ["--target=bun", "--format=cjs", "--minify", "--bytecode", "--outdir=dist"];
     execFileSync(`${packageRoot}node_modules/.bin/bun`, ["build", `src/hooks/${entry}.ts`, ...options], {
       cwd: packageRoot,

@@ -82,11 +82,16 @@ export class Context {
     const { handleHook } = await import("../hooks/handle.ts");
     const { handleSessionStart } = await import("../hooks/prime.ts");
     let kept = "";
-    await (event === "SessionStart" ? handleSessionStart : handleHook)({
+    const { handleToolStart } = await import("../hooks/guard.ts");
+    const own = { SessionStart: handleSessionStart, PreToolUse: handleToolStart };
+    const handle = event === "SessionStart" || event === "PreToolUse" ? own[event] : handleHook;
+    await handle({
       event,
       payload,
       root: project.paths.root,
       worker: session && { sessionId: session.id },
+      agent: session?.name ?? null,
+      env: this.env,
       claudePid: Number(this.env.CLAUDE_PID) || process.ppid,
       now: this.clock.now(),
       // At once: what is printed is handed over to the session right after.

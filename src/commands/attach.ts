@@ -1,6 +1,6 @@
 import type { Run } from "../cli/command.ts";
 import { OverseerError } from "../domain/errors.ts";
-import { typed as word } from "../domain/shell.ts";
+import { typed as word } from "../domain/shell-word.ts";
 import { attachCommand, attachPane } from "../flows/look.ts";
 import { workerOf } from "../flows/stop.ts";
 

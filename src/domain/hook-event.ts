@@ -1,9 +1,10 @@
 import type { EventType } from "./event.ts";
+import type { Denial } from "./guard-facts.ts";
 import type { HookPayload } from "./hook-payload.ts";
 import { limitEnd } from "./rate-limit.ts";
 import { cleanText } from "./redact.ts";
 import type { SessionSignal } from "./session.ts";
-import { describeToolCall, type ToolCall } from "./tool-call.ts";
+import { describeToolCall, headline, type ToolCall } from "./tool-call.ts";
 
 export const HOOK_EVENTS = [
   "SessionStart",
@@ -68,6 +69,19 @@ export function interpret(event: HookEvent, payload: HookPayload, reading: Readi
   if (payload.subagentId === null) return meaning;
   const data = { ...meaning.data, subagent: cleanText(payload.subagentId, 100, isRedacting) };
   return { ...meaning, data, signal: { kind: "noticed" }, tool: null };
+}
+
+/** What is kept of a tool call that was denied: it never happened. */
+export function ofDenial(wanted: Meaning, { rule, reason }: Denial, isRedacting: boolean): Meaning {
+  const { tool, subagent } = wanted.data;
+  const data = {
+    rule,
+    tool,
+    target: wanted.call ? headline(wanted.call).slice(wanted.call.tool.length + 1) : null,
+    reason: cleanText(reason, TEXT_LENGTH, isRedacting),
+    ...(subagent === undefined ? {} : { subagent }),
+  };
+  return { ...wanted, type: "guard.denied", data, tool: null, call: null };
 }
 
 function ofMainTurn(event: HookEvent, payload: HookPayload, reading: Reading): Meaning {

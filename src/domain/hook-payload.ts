@@ -3,6 +3,8 @@
 export interface HookPayload {
   claudeSessionId: string | null;
   transcriptPath: string | null;
+  /** The folder in which Claude Code is at work. */
+  cwd: string | null;
   /** Set on events of a subagent: they are activity, not the worker's own turn. */
   subagentId: string | null;
   toolName: string;
@@ -26,6 +28,7 @@ export function readPayload(text: string): HookPayload | null {
   return {
     claudeSessionId: string(raw.session_id),
     transcriptPath: string(raw.transcript_path),
+    cwd: string(raw.cwd),
     subagentId: string(raw.agent_id),
     toolName: string(raw.tool_name) ?? "unknown",
     toolInput: raw.tool_input ?? {},

@@ -1,5 +1,5 @@
 import { HOOK_EVENTS, type HookEvent } from "./hook-event.ts";
-import { quoted } from "./shell.ts";
+import { quoted } from "./shell-word.ts";
 
 export type HookRole = "worker" | "orchestrator";
 
@@ -52,24 +52,27 @@ function waiter(role: HookRole, { entries }: HookProgram, root: string): HookGro
   return { type: "command", command, timeout: LONGEST_TIMEOUT_SECONDS, asyncRewake: true };
 }
 
+/** Events that need more than the others have an entry of their own. */
+const ENTRIES = new Map<HookEvent, string>([
+  ["SessionStart", "session-start"],
+  ["PreToolUse", "tool-start"],
+]);
+
 /**
  * Claude Code runs it with `sh -c`. With `exec`, the hook's parent is Claude Code itself. The two options shut out the
  * `.env` and the `bunfig.toml` of the repository, which Bun would otherwise read and run.
  */
 export function hookCommand(role: HookRole, program: HookProgram, event: HookEvent, root: string): string {
   const { bun, config, entries } = program;
-  const entry = `${entries}/${event === "SessionStart" ? "session-start" : "hook"}.js`;
+  const entry = `${entries}/${ENTRIES.get(event) ?? "hook"}.js`;
   return `exec ${quoted(bun)} --no-env-file ${quoted(`--config=${config}`)} ${quoted(entry)} ${role} ${event} ${quoted(root)}`;
 }
 
 /** A command that some version of overseer put there. */
 export function isOurCommand(command: unknown): boolean {
-  return (
-    typeof command === "string" &&
-    /\/dist\/(?:(?:hook|session-start)\.js' (?:orchestrator|worker) [A-Za-z]+|waiter\.sh' (?:orchestrator|worker)) '/.test(
-      command,
-    )
-  );
+  const ours =
+    /\/dist\/(?:(?:hook|session-start|tool-start)\.js' (?:orchestrator|worker) [A-Za-z]+|waiter\.sh' (?:orchestrator|worker)) '/;
+  return typeof command === "string" && ours.test(command);
 }
 
 export type Settings = Record<string, unknown>;

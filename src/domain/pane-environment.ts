@@ -21,7 +21,13 @@ export interface PaneIdentity {
   programFolder: string;
   /** Set where git must be told what of ours to overlook in the worktree. */
   excludesFile: string | null;
+  /** What the user has configured of where pushes go: the settings that match `PUSH_SETTINGS`. */
+  pushSettings: readonly (readonly [string, string])[];
 }
+
+export const PUSH_SETTINGS = "^(remote\\..*\\.(url|pushurl)|url\\..*\\.pushinsteadof)$";
+/** A protocol that no git knows. Its helper, beside our program, says why. */
+const NOWHERE = "a-worker-does-not-push";
 
 /** The environment of a worker: the caller's, less what is the caller's alone, and git made unable to push. */
 export function paneEnvironment(caller: Environment, identity: PaneIdentity): Record<string, string> {
@@ -33,7 +39,7 @@ export function paneEnvironment(caller: Environment, identity: PaneIdentity): Re
     OVERSEER_AGENT_NAME: identity.name,
     OVERSEER_TOKEN: identity.token,
     OVERSEER_ROOT: identity.root,
-    ...gitConfiguration(caller, identity.excludesFile),
+    ...gitConfiguration(caller, identity),
   };
 }
 
@@ -44,10 +50,12 @@ export function inherited(caller: Environment): Record<string, string> {
 }
 
 /** git takes configuration from the environment, also below `bash -c` and `$( )`. */
-function gitConfiguration(caller: Environment, excludesFile: string | null): Record<string, string> {
+function gitConfiguration(
+  caller: Environment,
+  { excludesFile, pushSettings }: PaneIdentity,
+): Record<string, string> {
   const settings: [string, string][] = [
-    // A push to any address goes to a protocol that does not exist; fetch is not touched.
-    ["url.a-worker-does-not-push::.pushInsteadOf", ""],
+    ...blockedPushes(pushSettings),
     ...(excludesFile === null ? [] : [["core.excludesFile", excludesFile] as [string, string]]),
     ...identityOf(caller),
   ];
@@ -56,6 +64,32 @@ function gitConfiguration(caller: Environment, excludesFile: string | null): Rec
     [`GIT_CONFIG_VALUE_${at}`, value],
   ]);
   return { GIT_CONFIG_COUNT: String(settings.length), ...Object.fromEntries(pairs) };
+}
+
+/**
+ * A push to any address goes to a protocol that does not exist; fetch is not touched. What the user has configured
+ * would win where it is more exact: an address for pushes alone, or another rewriting of the beginning of one.
+ */
+function blockedPushes(settings: PaneIdentity["pushSettings"]): [string, string][] {
+  const named = settings.flatMap(([name, value]) => {
+    const [, remote = "", kind] = /^remote\.(.*)\.(url|pushurl)$/s.exec(name) ?? [];
+    return kind === undefined ? [] : [{ remote, kind, value }];
+  });
+  const urls = named.filter(({ kind }) => kind === "url").map(({ value }) => value);
+  const isRewritten = settings.some(
+    ([name]) => name.endsWith(".pushinsteadof") && !name.startsWith(`url.${NOWHERE}`),
+  );
+  const pushUrls = named.filter(({ kind }) => kind === "pushurl");
+  return [
+    [`url.${NOWHERE}::.pushInsteadOf`, ""],
+    ...(isRewritten ? urls : []).map((url): [string, string] => [`url.${NOWHERE}::.pushInsteadOf`, url]),
+    ...pushUrls.map(({ remote, value }): [string, string] =>
+      // The same rewriting would hit fetch, where both use one address; over HTTP there is no program to name.
+      urls.some((url) => url.startsWith(value)) && !/^https?:/i.test(value)
+        ? [`remote.${remote}.receivepack`, `git-remote-${NOWHERE}`]
+        : [`url.${NOWHERE}::.insteadOf`, value],
+    ),
+  ];
 }
 
 /** Where the caller's name for commits comes from its environment, the worker still has to have it. */

@@ -30,6 +30,28 @@ export function isWithin(scope: string, around: string): boolean {
   return scope === around || (!GLOB.test(around) && prefixOf(scope).startsWith(`${around}/`));
 }
 
+/**
+ * Whether a file belongs to what a worker holds. A folder holds all that is in it, also one that a glob names; a path
+ * such as `app/[slug]/page.tsx` may be meant as it stands.
+ */
+export function isInScope(file: string, fileScope: readonly string[]): boolean {
+  return fileScope.some((scope) => {
+    if (file === scope || file.startsWith(`${scope}/`)) return true;
+    return GLOB.test(scope) && withFoldersAbove(file).some((path) => isMatch(path, scope));
+  });
+}
+
+/** Where `!` would turn the meaning round, it stands for itself. */
+export function isMatch(path: string, glob: string): boolean {
+  return new Bun.Glob(glob.startsWith("!") ? `\\${glob}` : glob).match(path);
+}
+
+/** `a/b/c` is in `a/b`, which is in `a`. */
+export function withFoldersAbove(path: string): string[] {
+  const parts = path.split("/");
+  return parts.map((_, at) => parts.slice(0, at + 1).join("/"));
+}
+
 function reaches(from: string, to: string): boolean {
   const prefix = prefixOf(from);
   const target = prefixOf(to);

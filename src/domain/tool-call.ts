@@ -41,7 +41,7 @@ function cleanInput(input: unknown, isRedacting: boolean): unknown {
   return isTooMuch ? cleanValue(input, OUTLINE_BOUNDS, isRedacting) : clean;
 }
 
-const TELLING_KEYS = ["command", "file_path", "pattern", "url", "description", "prompt"];
+const TELLING_KEYS = ["command", "file_path", "notebook_path", "pattern", "url", "description", "prompt"];
 
 /** The part of a call that tells a person what it was about. */
 export function headline(call: ToolCall): string {

@@ -79,6 +79,17 @@ export function gitAt(
   return git;
 }
 
+/** The settings whose name matches, from every file that git reads in this folder. */
+export async function readConfig(git: Git, cwd: string, pattern: string): Promise<[string, string][]> {
+  const { exitCode, stdout } = await git.run(cwd, ["config", "-z", "--get-regexp", pattern]);
+  if (exitCode !== 0) return [];
+  const entries = stdout.split("\0").filter((entry) => entry !== "");
+  return entries.map((entry) => {
+    const [name = "", ...value] = entry.split("\n");
+    return [name, value.join("\n")];
+  });
+}
+
 function isLocked(stderr: string): boolean {
   return /\.lock': File exists|cannot lock ref|Unable to create '.*\.lock'/.test(stderr);
 }

@@ -63,6 +63,7 @@ export function agentFiles(paths: Paths, name: string) {
     settings: `${folder}/settings.json`,
     systemPrompt: `${folder}/system-prompt.md`,
     excludes: `${folder}/git-excludes`,
+    guard: `${folder}/guard.json`,
     identity: `${folder}/identity.yaml`,
     history: `${folder}/work-history.md`,
     launch: (sessionId: string) => `${folder}/${launchFile(sessionId)}`,

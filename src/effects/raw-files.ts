@@ -24,6 +24,7 @@ function loadLibc() {
       read: { args: ["i32", "ptr", "usize"], returns: "i32" },
       write: { args: ["i32", "ptr", "usize"], returns: "i32" },
       close: { args: ["i32"], returns: "i32" },
+      readlink: { args: ["ptr", "ptr", "usize"], returns: "i32" },
       _exit: { args: ["i32"], returns: "void" },
     });
     return { ...symbols, ptr };
@@ -74,6 +75,50 @@ export function readText(file: string): string | null {
 function readSlowly(file: string): string | null {
   const fs = process.getBuiltinModule("node:fs");
   return fs.existsSync(file) ? fs.readFileSync(file, "utf8") : null;
+}
+
+const MAX_LINKS = 40;
+const MAX_PATH = 4096;
+
+/**
+ * Where an absolute path leads, through `..` and every link, whether or not there is anything at its end: what is
+ * written through a link to nowhere is made there. Null for a circle of links.
+ */
+export function followPath(path: string): string | null {
+  const ahead = path.split("/").reverse();
+  let at = "";
+  let links = 0;
+  while (ahead.length > 0) {
+    const part = ahead.pop() ?? "";
+    if (part === "" || part === ".") continue;
+    if (part === "..") {
+      at = at.slice(0, Math.max(0, at.lastIndexOf("/")));
+      continue;
+    }
+    const target = readLink(`${at}/${part}`);
+    if (target === null) at += `/${part}`;
+    else {
+      if (++links > MAX_LINKS) return null;
+      if (target.startsWith("/")) at = "";
+      ahead.push(...target.split("/").reverse());
+    }
+  }
+  return at === "" ? "/" : at;
+}
+
+/** Null for what is not a link, or not there. */
+function readLink(path: string): string | null {
+  const c = libc();
+  if (!c) return readLinkSlowly(path);
+  const target = new Uint8Array(MAX_PATH);
+  const length = Number(c.readlink(c.ptr(cString(path)), c.ptr(target), MAX_PATH));
+  return length < 0 ? null : new TextDecoder().decode(target.subarray(0, length));
+}
+
+function readLinkSlowly(path: string): string | null {
+  const fs = process.getBuiltinModule("node:fs");
+  const isLink = fs.lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() === true;
+  return isLink ? fs.readlinkSync(path) : null;
 }
 
 function readToEnd(fd: number): string | null {

@@ -1,9 +1,10 @@
 import { OverseerError } from "../domain/errors.ts";
-import { paneEnvironment } from "../domain/pane-environment.ts";
+import { PUSH_SETTINGS, paneEnvironment } from "../domain/pane-environment.ts";
 import { explainScreen } from "../domain/screen.ts";
 import { isLive } from "../domain/session.ts";
 import { type ClaudeStart, claudeArgv, findProgram, prepareLaunch } from "../effects/claude.ts";
 import { exists, remove } from "../effects/files.ts";
+import { readConfig } from "../effects/git.ts";
 import { packageFile } from "../effects/package.ts";
 import { agentFiles, launchFile } from "../effects/paths.ts";
 import { endTree } from "../effects/process-tree.ts";
@@ -34,12 +35,14 @@ export async function launch(project: Project, { session, token }: Registered, s
   const { paths } = project;
   const files = agentFiles(paths, session.name);
   const cwd = session.worktree ?? paths.root;
+  const pushSettings = await readConfig(project.git, cwd, PUSH_SETTINGS);
   const identity = {
     name: session.name,
     token,
     root: paths.root,
     programFolder: packageFile("bin"),
     excludesFile: exists(files.excludes) ? files.excludes : null,
+    pushSettings,
   };
   const argv = claudeArgv({
     ...start,

@@ -1,5 +1,5 @@
 import { OverseerError } from "../domain/errors.ts";
-import { typed } from "../domain/shell.ts";
+import { typed } from "../domain/shell-word.ts";
 import { exists, isRealFolder, listFolder, settledPath } from "../effects/files.ts";
 import { agentFiles } from "../effects/paths.ts";
 import {

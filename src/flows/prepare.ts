@@ -1,5 +1,6 @@
 import { formatDuration } from "../domain/duration.ts";
 import { OverseerError } from "../domain/errors.ts";
+import { type GuardFacts, renderFacts } from "../domain/guard-facts.ts";
 import { hookGroups, isObject, type Settings, withHooks } from "../domain/hook-settings.ts";
 import { historyLines } from "../domain/identity.ts";
 import { type Definition, isReadOnly } from "../domain/manifest.ts";
@@ -42,7 +43,7 @@ const OVERLAY = ".claude/CLAUDE.md";
 const OVERLAY_IGNORE = ".claude/.gitignore";
 const LOCAL_OVERLAY = "CLAUDE.local.md";
 
-/** Overlay, system prompt and settings. Made anew each time a worker starts: what stands there may have changed. */
+/** Overlay, system prompt, rules and settings. Made anew each time a worker starts: what stands there may have changed. */
 export async function writeInstructions(project: Project, session: Session, brief: Brief): Promise<void> {
   const files = agentFiles(project.paths, session.name);
   const worktree = session.worktree ?? project.paths.root;
@@ -51,7 +52,33 @@ export async function writeInstructions(project: Project, session: Session, brie
   if (place !== null) writeAtomically(`${worktree}/${place}`, overlay);
   const how = await definitionText(project, brief.definition);
   writeAtomically(files.systemPrompt, place === null ? `${how}\n${overlay}` : how);
+  writeAtomically(files.guard, renderFacts(await guardFacts(project, session, brief.definition, place)));
   writeAtomically(files.settings, await renderSettings(project, brief.definition));
+}
+
+/** What the hooks judge by, with paths as they are once every link is followed. */
+async function guardFacts(
+  project: Project,
+  session: Session,
+  definition: Definition,
+  place: string | null,
+): Promise<GuardFacts> {
+  const { config } = await project.config();
+  const { root } = project.paths;
+  const { name, capability, parent, branch, fileScope } = session;
+  return {
+    name,
+    capability,
+    parent: parent ?? ORCHESTRATOR,
+    root: realPath(root),
+    worktree: realPath(session.worktree ?? root),
+    branch: branch ?? "",
+    canonicalBranch: config.project.canonicalBranch,
+    fileScope,
+    isReadOnly: isReadOnly(definition),
+    canSpawn: definition.canSpawn,
+    ours: place === OVERLAY ? [OVERLAY, OVERLAY_IGNORE] : place === null ? [] : [place],
+  };
 }
 
 async function renderOverlay(project: Project, session: Session, brief: Brief): Promise<string> {

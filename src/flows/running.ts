@@ -1,5 +1,5 @@
 import { OverseerError } from "../domain/errors.ts";
-import { typed } from "../domain/shell.ts";
+import { typed } from "../domain/shell-word.ts";
 import { exists } from "../effects/files.ts";
 import { pathsOf } from "../effects/paths.ts";
 import { isAlive } from "../effects/processes.ts";

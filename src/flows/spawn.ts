@@ -3,7 +3,7 @@ import { OverseerError } from "../domain/errors.ts";
 import type { Definition } from "../domain/manifest.ts";
 import { assertAgentName, isTaskId, nameTaken, quote } from "../domain/names.ts";
 import { isLive } from "../domain/session.ts";
-import { typed } from "../domain/shell.ts";
+import { typed } from "../domain/shell-word.ts";
 import { firstPrompt, type SpawnStep, spawnPause } from "../domain/spawn.ts";
 import { exists, kindOf, readBytes, realPath } from "../effects/files.ts";
 import { processMark } from "../effects/processes.ts";

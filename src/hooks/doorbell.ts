@@ -35,6 +35,8 @@ async function ring(
     ...parseCall(eventName, readStdin()),
     root,
     worker: role === "worker" && OVERSEER_TOKEN ? { tokenHash: hashToken(OVERSEER_TOKEN) } : null,
+    agent: OVERSEER_AGENT_NAME ?? null,
+    env: process.env,
     claudePid: Number(CLAUDE_PID) || process.ppid,
     now: Date.now(),
     print: writeStdout,

@@ -1,3 +1,4 @@
+import type { Denial } from "../domain/guard-facts.ts";
 import { type HookEvent, toHookEvent } from "../domain/hook-event.ts";
 import { type HookPayload, readPayload } from "../domain/hook-payload.ts";
 import { pathsOf } from "../effects/paths.ts";
@@ -11,6 +12,9 @@ export interface HookCall {
   root: string;
   /** The worker's key, or null for the orchestrator, who is known by its Claude session. */
   worker: SessionKey | null;
+  /** The worker's name, by which its rules are found. */
+  agent: string | null;
+  env: Readonly<Record<string, string | undefined>>;
   payload: HookPayload;
   claudePid: number;
   now: number;
@@ -36,11 +40,13 @@ export function parseCall(eventName: string, text: string): { event: HookEvent; 
   return { event, payload };
 }
 
-/** Every event but SessionStart. */
-export async function handleHook(call: HookCall): Promise<void> {
+/** Every event but SessionStart; of a tool call that was denied, with the denial. */
+export async function handleHook(call: HookCall, denial: Denial | null = null): Promise<void> {
   const paths = pathsOf(call.root);
   const isRecorded = call.worker !== null || ORCHESTRATOR_RECORDS.includes(call.event);
-  const recorded = isRecorded ? await withLedger(paths, (ledger) => recordTurn(call, paths, ledger)) : null;
+  const recorded = isRecorded
+    ? await withLedger(paths, (ledger) => recordTurn(call, paths, ledger, denial))
+    : null;
   if (!isForThisSession(call, recorded)) return;
   const hasMore = await bringMail(call, paths, recorded);
   // Mail at the end of its turn gives it another one.

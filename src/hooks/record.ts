@@ -1,4 +1,5 @@
-import { type HookEvent, interpret, type Meaning } from "../domain/hook-event.ts";
+import type { Denial } from "../domain/guard-facts.ts";
+import { type HookEvent, interpret, type Meaning, ofDenial } from "../domain/hook-event.ts";
 import { ORCHESTRATOR } from "../domain/names.ts";
 import { readCompiled } from "../effects/compiled.ts";
 import { type Paths, sessionLogFolder } from "../effects/paths.ts";
@@ -22,8 +23,9 @@ export async function recordTurn(
   call: HookCall,
   paths: Paths,
   ledger: HookLedger,
+  denial: Denial | null,
 ): Promise<RecordedTurn | null> {
-  const recorded = await record(call, paths, ledger);
+  const recorded = await record(call, paths, ledger, denial);
   if (recorded === null) return null;
   const { id } = recorded.session;
   const isCompleting = TURN_ENDS.includes(call.event) && (await ledger.isCompleting(id));
@@ -41,10 +43,16 @@ export async function withLedger<T>(paths: Paths, work: (ledger: HookLedger) => 
 }
 
 /** Activity, state, event and logs. Null when nobody has the key. */
-export async function record(call: HookCall, paths: Paths, sessions: Sessions): Promise<Recorded | null> {
+export async function record(
+  call: HookCall,
+  paths: Paths,
+  sessions: Sessions,
+  denial: Denial | null = null,
+): Promise<Recorded | null> {
   const { isRedacting } = readCompiled(paths);
   const reading = { isWorker: call.worker !== null, isRedacting, now: call.now };
-  const meaning = interpret(call.event, call.payload, reading);
+  const wanted = interpret(call.event, call.payload, reading);
+  const meaning = denial ? ofDenial(wanted, denial, isRedacting) : wanted;
   const key = call.worker ?? (await orchestratorKey(sessions, call));
   const recorded = key && (await sessions.recordActivity(key, toActivity(call, meaning)));
   if (recorded) writeSessionLogs(paths, recorded.session, call.now, meaning);

@@ -1,0 +1,4 @@
+import { answer } from "./doorbell.ts";
+import { handleToolStart } from "./guard.ts";
+
+answer(handleToolStart);

@@ -439,7 +439,7 @@ describe("a sling", () => {
     await fleet.open(async (project) => {
       const start = {
         at: Date.now(),
-        signal: { kind: "started" },
+        signal: { kind: "started", isIdle: false },
         event: "session.started",
         data: {},
       } as const;

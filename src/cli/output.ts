@@ -74,6 +74,11 @@ export class Output {
     await this.#streams.flushed();
   }
 
+  /** Something beside the result that whoever called should know. */
+  note(line: string): void {
+    this.#streams.stderr(`${this.#errorStyle.yellow("overseer:")} ${printable(line)}\n`);
+  }
+
   failed(error: unknown): void {
     const { code, message, hint } = inWords(error);
     if (this.isJson) {

@@ -38,8 +38,13 @@ interface Resumed {
 
 type Worker = Awaited<ReturnType<typeof workerOf>>;
 
-async function resumeOne({ project }: Context, session: Worker, isWaiting: boolean): Promise<Resumed> {
-  return { name: session.name, session: await resumeWorker(project, session, isWaiting) };
+async function resumeOne(
+  { project, output }: Context,
+  session: Worker,
+  isWaiting: boolean,
+): Promise<Resumed> {
+  const notice = (line: string) => output.note(`${session.name}: ${line}`);
+  return { name: session.name, session: await resumeWorker(project, session, isWaiting, notice) };
 }
 
 function show(context: Context, resumed: readonly Resumed[], failed: readonly OverseerError[]): void {

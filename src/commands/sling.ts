@@ -16,6 +16,7 @@ export const run: Run = async (context, typed) => {
     depth: toLevel(typed.text("depth")),
     base: typed.text("base"),
     isWaiting,
+    notice: (line) => context.output.note(line),
   });
   context.output.done({ agent: agentView(session, 0) }, (style) => {
     const doing = isWaiting ? "is at work on" : "was launched on";

@@ -37,6 +37,8 @@ export interface Brief {
   base: string;
   /** What whoever had this task before has left. */
   handoff: string;
+  /** What mulch knows about the project. */
+  expertise: string;
 }
 
 const OVERLAY = ".claude/CLAUDE.md";
@@ -97,7 +99,7 @@ async function renderOverlay(project: Project, session: Session, brief: Brief): 
     base,
     files: session.fileScope.map((file) => `- \`${file}\``).join("\n"),
     checks: config.project.checks.map((check) => `- \`${check}\``).join("\n"),
-    expertise: "",
+    expertise: fenced(brief.expertise),
     history: identity === null ? "" : fenced(historyLines(identity)),
     handoff: fenced(brief.handoff),
     canSpawn: definition.canSpawn ? "yes" : "",

@@ -8,6 +8,7 @@ import { addWorktreeAgain, commitOf } from "../effects/worktrees.ts";
 import type { Session } from "../store/contract.ts";
 import { isBelow } from "./caller.ts";
 import { finishCompletion } from "./complete.ts";
+import { expertiseFor, type Notice } from "./expertise.ts";
 import { assertPrograms, awaitStart, closePane, launch, leavePane, sessionOf } from "./launch.ts";
 import { selfMark, withLease } from "./lease.ts";
 import { chooseDefinition, loadManifest } from "./manifest.ts";
@@ -42,6 +43,7 @@ export async function resumeWorker(
   project: Project,
   session: Session,
   isWaiting: boolean,
+  notice: Notice,
 ): Promise<Session | null> {
   await assertResumable(project, session);
   if (await project.ledger.isCompleting(session.id)) {
@@ -60,7 +62,9 @@ export async function resumeWorker(
     await closePane(project, session);
     if (isAnew) await outfit(project, next);
     const spec = given.spec !== null && exists(given.spec) ? readSpec(project, given.spec) : null;
-    const brief = { task, definition, spec, base: given.base, handoff: await handoffOf(project, session) };
+    const handoff = await handoffOf(project, session);
+    const expertise = await expertiseFor(project, next.worktree, notice);
+    const brief = { task, definition, spec, base: given.base, handoff, expertise };
     await writeInstructions(project, next, brief);
     const isKnown = next.claudeSessionId !== null;
     const words = { ...next, taskId: task.id, title: task.title };

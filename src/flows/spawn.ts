@@ -10,6 +10,7 @@ import { processMark } from "../effects/processes.ts";
 import { addWorktree, commitOf, listWorktrees } from "../effects/worktrees.ts";
 import type { NewTask, Session, Task } from "../store/contract.ts";
 import { release } from "./clean.ts";
+import { expertiseFor, type Notice } from "./expertise.ts";
 import { assertLive, assertPrograms, awaitStart, launch } from "./launch.ts";
 import { selfMark, withLease } from "./lease.ts";
 import {
@@ -41,6 +42,7 @@ export interface SlingRequest {
   depth: number | undefined;
   base: string | undefined;
   isWaiting: boolean;
+  notice: Notice;
 }
 
 /** Everything that can be refused before anything is made. */
@@ -72,7 +74,7 @@ export async function sling(project: Project, caller: Caller, request: SlingRequ
   const { session } = registered;
   try {
     await makeWorktree(project, session, plan);
-    const brief = await prepare(project, session, plan);
+    const brief = await prepare(project, session, plan, request.notice);
     await claim(project, session, brief.task);
     await note(project, session, "launch");
     const start = {
@@ -310,12 +312,13 @@ async function stagger(project: Project): Promise<void> {
   await Bun.sleep(await project.ledger.takeTurn("spawn", staggerDelay, project.clock.now()));
 }
 
-async function prepare(project: Project, session: Session, plan: Plan): Promise<Brief> {
+async function prepare(project: Project, session: Session, plan: Plan, notice: Notice): Promise<Brief> {
   await note(project, session, "prepare");
   const task = await showTask(project, plan.task.id);
   const { definition, spec, base, worktree } = plan;
   const handoff = await handoffOf(project, session);
-  const brief = { task, definition, spec, base: base.name, handoff };
+  const expertise = await expertiseFor(project, worktree, notice);
+  const brief = { task, definition, spec, base: base.name, handoff, expertise };
   await writeInstructions(project, session, brief);
   await copyIncluded(project, worktree);
   await runSetup(project, session, async (mark) => {

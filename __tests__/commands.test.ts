@@ -138,6 +138,11 @@ async function makeExamples(): Promise<Record<string, Example>> {
       says: /^There is nothing to finish for bob\.$/m,
       data: ["name", "finished"],
     },
+    metrics: {
+      args: ["metrics"],
+      says: /^bob +t-\w+ +idle +\S+ +20 +10 +0 +<\$0\.01 +-$/m,
+      data: ["sessions", "agents", "tasks", "total", "unread"],
+    },
     status: {
       args: ["status"],
       says: /^bob +builder +idle .* t-\w+ Say hello, bob/m,

@@ -28,8 +28,8 @@ const EVENTS: Record<HookEvent, Expected> = {
     payload: { source: "startup" },
     type: "session.started",
     state: "working",
-    data: { source: "startup" },
-    line: 'started source="startup"',
+    data: { source: "startup", transcript: expect.stringMatching(/\.jsonl$/) },
+    line: expect.stringMatching(/^started source="startup" transcript=".+\.jsonl"$/),
   },
   UserPromptSubmit: {
     payload: { prompt: "go" },
@@ -145,7 +145,7 @@ test("every hook event is recorded once, with its type, state and whole log line
       });
 
       const log = (name: string) => at.log(`${worker.session.logFolder}/${name}`);
-      expect(log("session.log").map(isoLine)).toEqual(['started source="startup"', expected.line]);
+      expect(log("session.log").map(isoLine)).toEqual([EVENTS.SessionStart.line, expected.line]);
       expect(log("events.ndjson").map((line) => JSON.parse(line).type)).toEqual([
         "session.registered",
         "session.started",

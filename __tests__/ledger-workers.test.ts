@@ -544,6 +544,7 @@ describe("a completion", () => {
       taskId: "t-1",
       sessionId: "ses-ada-1",
       status: "pending",
+      tier: null,
       enqueuedAt: 5_000,
     };
     expect(await home.another().mergeEntries({ taskId: "t-1" })).toEqual([entry]);

@@ -3,7 +3,9 @@ import { expect, test } from "bun:test";
 import { mkdirSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { OverseerError } from "../src/domain/errors.ts";
 import { Connection, FOR_A_HOOK, type OpenOptions, type Schema } from "../src/store/sqlite/connection.ts";
+import { openHookLedger } from "../src/store/sqlite/hook-ledger.ts";
 import { openLedger } from "../src/store/sqlite/ledger.ts";
+import { LEDGER_SCHEMA } from "../src/store/sqlite/ledger-schema.ts";
 import { openMail } from "../src/store/sqlite/mail.ts";
 import { type TempFolder, tempFolder } from "./support/temp.ts";
 import { until } from "./support/until.ts";
@@ -85,6 +87,44 @@ test("an older schema is refused to a hook and left byte for byte", () => {
   const before = snapshot(folder);
   expect(codeOf(() => Connection.open(file, NEW, HOOK))).toBe("database_outdated");
   expect(snapshot(folder)).toEqual(before);
+});
+
+test("an older schema that is enough for a hook serves it and is left as it is", () => {
+  using folder = tempFolder();
+  const file = `${folder.path}/x.db`;
+  oldDatabase(file);
+  for (const enoughForHooks of [1, 2]) {
+    const open = () => Connection.open(file, { ...NEW, enoughForHooks }, HOOK).all("SELECT * FROM things");
+    if (enoughForHooks === 1) expect(open()).toEqual([{ name: "hammer" }]);
+    else expect(codeOf(open)).toBe("database_outdated");
+  }
+  expect(pragma(file, "user_version")).toBe(1);
+});
+
+test("a ledger of any older schema serves the hooks until a command upgrades it", async () => {
+  const { migrations, enoughForHooks = 0 } = LEDGER_SCHEMA;
+  for (let version = enoughForHooks; version < migrations.length; version++) {
+    using folder = tempFolder();
+    const file = `${folder.path}/x.db`;
+    Connection.open(file, { migrations: migrations.slice(0, version) }, COMMAND).close();
+    const names = { id: "ses-1", name: "orchestrator", capability: "orchestrator", tokenHash: null };
+    const session = { ...names, startedAt: 1, logFolder: "x", claudeSessionId: "c-1" };
+    const hook = openHookLedger(file);
+    await hook.ensureOrchestrator(session);
+    const started = {
+      at: 2,
+      signal: { kind: "started" as const },
+      event: "session.started" as const,
+      data: {},
+    };
+    expect(await hook.recordActivity({ orchestrator: "c-1" }, started)).not.toBeNull();
+    expect(pragma(file, "user_version")).toBe(version);
+    const ledger = openLedger(file, COMMAND);
+    expect(await ledger.currentSession("orchestrator")).toMatchObject({ state: "working" });
+    expect(await ledger.latestSessions(5)).toHaveLength(1);
+    ledger.close();
+    expect(pragma(file, "user_version")).toBe(migrations.length);
+  }
 });
 
 test("an older schema is upgraded by a command, once, with everything in it", () => {
@@ -179,7 +219,7 @@ test.each(OPENERS)(
       open(folder.write("empty.db", ""), options).close();
       open(`${folder.path}/missing.db`, options).close();
       for (const name of ["empty.db", "missing.db"]) {
-        expect(pragma(`${folder.path}/${name}`, "user_version")).toBe(1);
+        expect(pragma(`${folder.path}/${name}`, "user_version")).toBeGreaterThan(0);
         expect(pragma(`${folder.path}/${name}`, "journal_mode")).toBe("wal");
       }
     }
@@ -230,6 +270,7 @@ test("a hook that ends at once leaves what it wrote to the next reader", async (
 
 const LEDGER = JSON.stringify(new URL("../src/store/sqlite/ledger.ts", import.meta.url).pathname);
 const WRITER = `
+import { openHookLedger } from "../src/store/sqlite/hook-ledger.ts";
 import { openLedger } from ${LEDGER};
 const [file, startAt, mayUpgrade] = process.argv.slice(2);
 while (Date.now() < Number(startAt)) {}

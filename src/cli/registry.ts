@@ -61,6 +61,12 @@ export const COMMANDS: readonly CommandSpec[] = [
     load: () => import("../commands/status.ts"),
   },
   {
+    path: ["metrics"],
+    summary: "what the last sessions took and used: time, tokens, cost, outcome",
+    options: [{ flags: "--last <n>", meaning: "how many sessions, the newest last (20)" }],
+    load: () => import("../commands/metrics.ts"),
+  },
+  {
     path: ["wait"],
     summary: "wait for workers to come to a state",
     arguments: [

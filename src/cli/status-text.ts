@@ -3,6 +3,7 @@ import { printable } from "../domain/mail.ts";
 import { HUMAN, ORCHESTRATOR } from "../domain/names.ts";
 import { isLive, type SessionState } from "../domain/session.ts";
 import type { AgentStatus, Status } from "../flows/status.ts";
+import { costText } from "./metrics-text.ts";
 import type { Style } from "./output.ts";
 
 const MOST_TITLE = 40;
@@ -34,7 +35,7 @@ interface Row {
 }
 
 function row(
-  { session, title, unread, isLost, ahead, behind }: AgentStatus,
+  { session, title, unread, isLost, ahead, behind, usage, isPartlyCounted }: AgentStatus,
   depth: number,
   now: number,
 ): Row {
@@ -47,6 +48,7 @@ function row(
     unread > 0 ? `${unread} unread` : "",
     ahead ? `${ahead} ahead` : "",
     behind ? `${behind} behind` : "",
+    usage.cost > 0 ? `${isPartlyCounted ? "more than " : ""}${costText(usage)}` : "",
   ];
   return {
     state: isLost ? "zombie" : session.state,

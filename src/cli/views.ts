@@ -1,4 +1,5 @@
 import { type Message, printable } from "../domain/mail.ts";
+import type { Usage } from "../domain/usage.ts";
 import type { AgentStatus } from "../flows/status.ts";
 import type { Session, StoredEvent, Task } from "../store/contract.ts";
 import type { Style } from "./output.ts";
@@ -18,8 +19,16 @@ export function taskView(task: Task) {
   return { ...rest, createdAt: iso(createdAt), updatedAt: iso(updatedAt), endedAt: iso(endedAt) };
 }
 
-export function statusView({ session, title, unread, isLost, ahead, behind }: AgentStatus) {
-  return { ...agentView(session, unread), title, isLost, ahead, behind };
+export function statusView({ session, title, unread, isLost, ahead, behind, usage }: AgentStatus) {
+  const { cost, tokens } = usageView(usage);
+  return { ...agentView(session, unread), title, isLost, ahead, behind, cost, tokens };
+}
+
+/** The cost is that of the answers with a known price, null when there is none. */
+export function usageView({ answers, tokens, cost, unpriced, priced }: Usage) {
+  // Adding up leaves dust in the last places.
+  const usd = priced === 0 ? null : Number(cost.toFixed(9));
+  return { answers, tokens, cost: usd, unpricedModels: priced === answers ? [] : unpriced };
 }
 
 export function agentView(session: Session, unread: number) {

@@ -11,8 +11,9 @@ export const run: Run = async (context, typed) => {
   const show = (status: Status, print: typeof output.done) =>
     print.call(output, view(status, caller.name), (style) => statusText(status, caller.name, style));
   if (!typed.has("watch")) return show(await readStatus(context.project), output.done);
+  const memory = new Map();
   for (;;) {
-    const status = await readStatus(context.reopen());
+    const status = await readStatus(context.reopen(), memory);
     output.clear();
     show(status, output.line);
     await Bun.sleep(EVERY_MS);

@@ -101,7 +101,7 @@ function ofMainTurn(event: HookEvent, payload: HookPayload, reading: Reading): M
         : plain(
             "session.started",
             { kind: "started", isIdle: !isWorker || payload.source === "clear" },
-            { source: text(payload.source) },
+            { source: text(payload.source), transcript: text(payload.transcriptPath) },
           );
     case "UserPromptSubmit":
       return plain("session.prompted", { kind: "active" });

@@ -20,6 +20,7 @@ import { unknownAgent } from "./prime.ts";
 import { journal, type Project, sessionEvent, tell } from "./project.ts";
 import { assertOurs, isRunning } from "./running.ts";
 import { markDone } from "./tasks.ts";
+import { recordUsage } from "./usage.ts";
 
 export interface WorktreeLine extends Leavings {
   state: SessionState | null;
@@ -170,6 +171,7 @@ export async function release(
 ): Promise<void> {
   const { ledger, clock } = project;
   await closePane(project, session);
+  await recordUsage(project, session);
   const at = clock.now();
   if (isLive(session.state)) {
     const died = sessionEvent(session, "session.died", at, { was: session.state });

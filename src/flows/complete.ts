@@ -14,6 +14,7 @@ import { selfMark } from "./lease.ts";
 import { sendOurs } from "./mail.ts";
 import { journal, logSession, type Project, sessionEvent } from "./project.ts";
 import { assertOurs } from "./running.ts";
+import { recordUsage } from "./usage.ts";
 
 /** `task close` by a worker: it has finished, as far as it can tell. Its next Stop carries it out. */
 export async function announceCompletion(project: Project, session: Session, reason: string): Promise<void> {
@@ -111,6 +112,7 @@ async function finish(project: Project, session: Session): Promise<boolean> {
   await mailResult(project, session, reason, outcome);
   await writeIdentity(project, session, reason, outcome);
   await leavePane(project, session);
+  await recordUsage(project, session);
   await ledger.endAction(id, "done", outcome.entry?.id ?? "nothing to merge", project.clock.now());
   return true;
 }

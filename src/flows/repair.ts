@@ -15,6 +15,7 @@ import { discard, examineLeavings, isSafe, takeBack } from "./leavings.ts";
 import { journal, logSession, type Project, sessionEvent } from "./project.ts";
 import { isLost, isRunning, otherHome } from "./running.ts";
 import { carryOutStop } from "./stop.ts";
+import { recordEnded } from "./usage.ts";
 
 /** What a process that was killed, or a worker that died, has left behind. */
 export type Trouble =
@@ -47,6 +48,7 @@ export async function repairWorkers(
   const found = await findTroubles(project);
   const troubles = kinds ? found.filter(({ kind }) => kinds.includes(kind)) : found;
   for (const trouble of troubles) await orLog(project, trouble, () => repairOne(project, trouble));
+  await recordEnded(project);
   return troubles;
 }
 

@@ -18,6 +18,7 @@ import { type Registered, registerWorker } from "./register.ts";
 import { assertOurs, isBeingMade, isRunning } from "./running.ts";
 import { handoffOf, readSpec } from "./spawn.ts";
 import { showTask } from "./tasks.ts";
+import { recordUsage } from "./usage.ts";
 
 /** Whether there is anything to resume: it has ended without being done, or its process is gone. */
 async function isResumable(project: Project, session: Session): Promise<boolean> {
@@ -60,6 +61,7 @@ export async function resumeWorker(
   const next = registered.session;
   try {
     await closePane(project, session);
+    await recordUsage(project, session);
     if (isAnew) await outfit(project, next);
     const spec = given.spec !== null && exists(given.spec) ? readSpec(project, given.spec) : null;
     const handoff = await handoffOf(project, session);

@@ -1,9 +1,11 @@
 import { ORCHESTRATOR } from "../domain/names.ts";
 import { isLive } from "../domain/session.ts";
+import type { Usage } from "../domain/usage.ts";
 import type { Overview, Session } from "../store/contract.ts";
 import { distance } from "./look.ts";
 import type { Project } from "./project.ts";
 import { isLost } from "./running.ts";
+import { type Memory, readUsage, totalOf, type UsageReport } from "./usage.ts";
 
 export interface AgentStatus {
   session: Session;
@@ -13,6 +15,9 @@ export interface AgentStatus {
   isLost: boolean;
   ahead: number | null;
   behind: number | null;
+  /** By all its incarnations, for the task that it has now. */
+  usage: Usage;
+  isPartlyCounted: boolean;
 }
 
 export interface Status {
@@ -28,8 +33,11 @@ export interface Status {
 /** An agent that has ended is shown for as long as somebody may still wonder about it. */
 const SHOWN_AFTER_END_MS = 24 * 60 * 60 * 1000;
 
-/** What there is to see. Reads only. */
-export async function readStatus(project: Project): Promise<Status> {
+/** Of transcripts that are not counted yet; it takes about as long as the rest of the status. */
+const MOST_TRANSCRIPT_BYTES = 256 * 1024 * 1024;
+
+/** What there is to see. Reads only; whoever looks again and again has a memory of what was read. */
+export async function readStatus(project: Project, memory: Memory = new Map()): Promise<Status> {
   const now = project.clock.now();
   const sessions = await project.ledger.currentSessions();
   const unread = await project.mail.unreadCounts();
@@ -38,14 +46,18 @@ export async function readStatus(project: Project): Promise<Status> {
     isLive(session.state) ||
     now - (session.endedAt ?? session.stateAt) < SHOWN_AFTER_END_MS ||
     (unread.get(session.name) ?? 0) > 0;
+  const shown = sessions.filter((session) => session.capability !== ORCHESTRATOR && isShown(session));
+  const pasts = await inTurn(shown, async (session) => [session, await sameTask(project, session)] as const);
+  const everybody = pasts.flatMap(([, past]) => past);
+  const report = await readUsage(project, everybody, { most: MOST_TRANSCRIPT_BYTES, memory });
   return {
     now,
     project: config.project.name,
     canonicalBranch: config.project.canonicalBranch,
-    agents: await inTurn(
-      sessions.filter((session) => session.capability !== ORCHESTRATOR && isShown(session)),
-      (session) => statusOf(project, session, unread),
-    ),
+    agents: await inTurn(pasts, async ([session, past]) => ({
+      ...(await statusOf(project, session, unread)),
+      ...usedBy(report, past),
+    })),
     orchestrators: sessions.filter((session) => session.capability === ORCHESTRATOR && isLive(session.state)),
     unread,
     overview: await project.ledger.overview(),
@@ -63,11 +75,23 @@ async function inTurn<T, R>(items: readonly T[], work: (item: T) => Promise<R>):
   return done;
 }
 
+/** The incarnations of a worker that have had the task that it has now. */
+async function sameTask({ ledger }: Project, session: Session): Promise<Session[]> {
+  const past = await ledger.pastSessions({ name: session.name });
+  return past.filter(({ id, taskId }) => id === session.id || (taskId !== null && taskId === session.taskId));
+}
+
+function usedBy(report: UsageReport, sessions: readonly Session[]) {
+  const ids = new Set(sessions.map(({ id }) => id));
+  const isPartlyCounted = report.unread.some(({ session }) => ids.has(session.id));
+  return { usage: totalOf(report, sessions), isPartlyCounted };
+}
+
 async function statusOf(
   project: Project,
   session: Session,
   unread: ReadonlyMap<string, number>,
-): Promise<AgentStatus> {
+): Promise<Omit<AgentStatus, "usage" | "isPartlyCounted">> {
   const isGone = isLive(session.state) && (await isLost(session));
   const apart = await distance(project, session.branch);
   const task = session.taskId === null ? null : await project.ledger.findTask(session.taskId);

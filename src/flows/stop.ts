@@ -9,6 +9,7 @@ import { selfMark } from "./lease.ts";
 import { unknownAgent } from "./prime.ts";
 import { type Caller, logSession, type Project, sessionEvent } from "./project.ts";
 import { assertOurs, isBeingMade, isRunning, otherHome } from "./running.ts";
+import { recordUsage } from "./usage.ts";
 
 /** The newest incarnation of a name, which the caller may act on. */
 export async function workerOf(project: Project, caller: Caller, name: string): Promise<Session> {
@@ -100,6 +101,7 @@ async function end(project: Project, session: Session, { payload }: Action): Pro
   const cause = `stopped by ${String(payload.by)}`;
   if (await ledger.endSession(session.id, { state: "stopped", cause, at }, event))
     logSession(project, session, event);
+  await recordUsage(project, session);
   // A launch that was recorded before it was called stopped, and after it was looked at here; no other can follow.
   const launched = (await ledger.findSession({ sessionId: session.id }))?.session;
   if (launched && launched.mark !== session.mark) await leavePane(project, launched);

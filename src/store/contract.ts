@@ -2,6 +2,7 @@ import type { EventType, NewEvent } from "../domain/event.ts";
 import type { Injection, Message } from "../domain/mail.ts";
 import type { SessionSignal, SessionState, WaitingReason } from "../domain/session.ts";
 import type { Priority, TaskKind, TaskStatus } from "../domain/task.ts";
+import type { UsageRecords } from "./usage-contract.ts";
 
 /**
  * What any backend must do. One method is one transaction, named by intent; every method is async although SQLite is
@@ -134,6 +135,7 @@ export interface MergeEntry extends NewMergeEntry {
   taskId: string | null;
   sessionId: string | null;
   status: string;
+  tier: string | null;
   enqueuedAt: number;
 }
 
@@ -319,7 +321,7 @@ export interface Restoration {
   events: readonly NewEvent[];
 }
 
-export interface Ledger extends Sessions, Workers, Actions, Leases, Tasks, Events {
+export interface Ledger extends Sessions, Workers, UsageRecords, Actions, Leases, Tasks, Events {
   overview(): Promise<Overview>;
   restore(from: Restoration): Promise<{ sessions: number; tasks: number; events: number }>;
   /** The first problems a full check finds; empty when there are none. */

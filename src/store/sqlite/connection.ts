@@ -4,6 +4,8 @@ import { OverseerError } from "../../domain/errors.ts";
 /** A schema is the list of its migrations; `user_version` counts those that were applied. */
 export interface Schema {
   migrations: readonly string[];
+  /** The oldest version with all that hooks use; the newest unless given. */
+  enoughForHooks?: number;
 }
 
 export interface OpenOptions {
@@ -112,6 +114,8 @@ function bringUpToDate(
   options: OpenOptions,
 ): void {
   const latest = schema.migrations.length;
+  const isEnough = !options.mayUpgrade && version >= (schema.enoughForHooks ?? latest);
+  if (isEnough && version < latest) return;
   assertUpgradable(file, version, latest, options);
   turnOnWal(db);
   inTransaction(db, () => {

@@ -2,6 +2,7 @@ import type { Schema } from "./connection.ts";
 
 /** The ledger, `sessions.db`. A migration that has been released is never changed, only followed by another. */
 export const LEDGER_SCHEMA: Schema = {
+  enoughForHooks: 1,
   migrations: [
     `
 CREATE TABLE tasks (
@@ -206,6 +207,34 @@ CREATE TABLE facts (
   value TEXT NOT NULL,
   at INTEGER NOT NULL
 ) WITHOUT ROWID;
+`,
+    `
+DROP TABLE usage;
+CREATE TABLE usage (
+  session_id TEXT NOT NULL,
+  message_id TEXT NOT NULL,
+  request_id TEXT NOT NULL,
+  at INTEGER,
+  model TEXT NOT NULL,
+  input_tokens INTEGER NOT NULL,
+  output_tokens INTEGER NOT NULL,
+  cache_read_tokens INTEGER NOT NULL,
+  cache_write_5m_tokens INTEGER NOT NULL,
+  cache_write_1h_tokens INTEGER NOT NULL,
+  cost REAL,
+  PRIMARY KEY (session_id, message_id, request_id)
+) WITHOUT ROWID;
+CREATE UNIQUE INDEX usage_once ON usage (message_id, request_id);
+
+CREATE TABLE transcripts (
+  path TEXT PRIMARY KEY,
+  session_id TEXT NOT NULL,
+  read_to INTEGER NOT NULL,
+  read_at INTEGER NOT NULL,
+  damaged INTEGER NOT NULL,
+  is_cut_off INTEGER NOT NULL CHECK (is_cut_off IN (0, 1))
+) WITHOUT ROWID;
+CREATE INDEX transcripts_by_session ON transcripts (session_id);
 `,
   ],
 };

@@ -6,6 +6,7 @@ import { eventsIn, hasEvent, insertEvent } from "./events.ts";
 import { LEDGER_SCHEMA } from "./ledger-schema.ts";
 import { insertSession, sessionsIn } from "./sessions.ts";
 import { insertTask, tasksIn } from "./tasks.ts";
+import { usageIn } from "./usage.ts";
 import { workersIn } from "./workers.ts";
 
 export function openLedger(file: string, options: OpenOptions): Ledger {
@@ -13,6 +14,7 @@ export function openLedger(file: string, options: OpenOptions): Ledger {
   return {
     ...sessionsIn(connection),
     ...workersIn(connection),
+    ...usageIn(connection),
     ...actionsIn(connection),
     ...leasesIn(connection),
     ...tasksIn(connection),

@@ -91,7 +91,7 @@ export function workersIn(connection: Connection): Workers {
 
     async mergeEntries({ sessionId, taskId }) {
       const rows = connection.all<EntryRow>(
-        `SELECT id, branch, commit_id, into_ref, files, task_id, session_id, status, enqueued_at FROM merge_entries
+        `SELECT id, branch, commit_id, into_ref, files, task_id, session_id, status, tier, enqueued_at FROM merge_entries
          WHERE (?1 IS NULL OR session_id = ?1) AND (?2 IS NULL OR task_id = ?2) ORDER BY enqueued_at DESC`,
         sessionId ?? null,
         taskId ?? null,
@@ -301,13 +301,25 @@ interface EntryRow {
   task_id: string | null;
   session_id: string | null;
   status: string;
+  tier: string | null;
   enqueued_at: number;
 }
 
 function toEntry(row: EntryRow): MergeEntry {
-  const { id, branch, commit_id: commit, into_ref: into, status } = row;
+  const { id, branch, commit_id: commit, into_ref: into, status, tier } = row;
   const { task_id: taskId, session_id: sessionId, enqueued_at: enqueuedAt } = row;
-  return { id, branch, commit, into, files: JSON.parse(row.files), taskId, sessionId, status, enqueuedAt };
+  return {
+    id,
+    branch,
+    commit,
+    into,
+    files: JSON.parse(row.files),
+    taskId,
+    sessionId,
+    status,
+    tier,
+    enqueuedAt,
+  };
 }
 
 function changedMeanwhile(name: string): OverseerError {

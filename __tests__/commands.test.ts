@@ -264,7 +264,7 @@ describe("a command that succeeds", () => {
   }
 
   test("attach needs a terminal, and names the command for one, also in its JSON envelope", async () => {
-    const command = ["tmux", "-L", fleet.socket];
+    const command = ["tmux", "-S", `/tmp/tmux-${process.getuid?.() ?? 0}/${fleet.socket}`];
     const text = await fleet.overseer(["attach", "bob"]);
     expect(text).toMatchObject({ exitCode: 64, stdout: "" });
     expect(text.stderr).toMatch(examples.attach?.says ?? /no example/);

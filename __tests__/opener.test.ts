@@ -113,7 +113,7 @@ test("a ledger of any older schema serves the hooks until a command upgrades it"
     await hook.ensureOrchestrator(session);
     const started = {
       at: 2,
-      signal: { kind: "started" as const },
+      signal: { kind: "started" as const, isIdle: false },
       event: "session.started" as const,
       data: {},
     };

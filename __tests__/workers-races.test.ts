@@ -181,7 +181,12 @@ describe("while a worktree is cleaned,", () => {
     await deadWorker(fleet, "ada");
     const clean = async () => expect((await fleet.overseer(["worktree", "clean", "ada"])).exitCode).toBe(0);
     const resumed = fleet.open(async (project) =>
-      resumeWorker(interrupted(project, "takeLease", clean), await currentWorker(project, "ada"), true),
+      resumeWorker(
+        interrupted(project, "takeLease", clean),
+        await currentWorker(project, "ada"),
+        true,
+        () => {},
+      ),
     );
     await expect(resumed).rejects.toMatchObject({ message: "ada has no worktree any more" });
     expect(await remainsOf(fleet, "ada")).toEqual([]);
@@ -290,7 +295,7 @@ describe("a stop", () => {
     killHard(pid);
     await until("it is gone", () => !isRunning(pid), SOON);
     await fleet.open(async (project) => {
-      await resumeWorker(project, await currentWorker(project, "ada"), true);
+      await resumeWorker(project, await currentWorker(project, "ada"), true, () => {});
     });
     await fleet.overseer(["doctor", "--fix"]);
     const ada = await fleet.session("ada");

@@ -3,7 +3,7 @@ import { existsSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { cleanEnvironment } from "./support/cli.ts";
 
-test("the demo shows a lead and three builders at work, and keeps its folder", async () => {
+test("the demo shows a lead and three builders at work, a question, a trespass, and keeps its folder", async () => {
   const script = join(import.meta.dir, "../demo/demo.ts");
   const child = Bun.spawn([process.execPath, script], {
     env: cleanEnvironment(),
@@ -24,6 +24,9 @@ test("the demo shows a lead and three builders at work, and keeps its folder", a
       expect(existsSync(`${root}/.overseer/worktrees/${name}/${name}.js`)).toBe(true);
     }
     expect(shown).toMatch(/lena +lead +completed/);
+    expect(shown).toMatch(/session\.woken orchestrator by=waiter/);
+    expect(shown).toMatch(/session\.woken prices \S+ by=waiter/);
+    expect(shown).toMatch(/guard\.denied basket .*receipt\.js is not among your files/);
     expect(shown).toContain("Merge  3 pending");
     expect(shown).toContain("lena has finished");
   } finally {

@@ -1,5 +1,5 @@
-/** `npm run demo`: a lead and three builders, each a real Claude Code in tmux; only the model reads from a script. */
-import type { Model } from "../__tests__/support/model-server.ts";
+/** `npm run demo`: an orchestrator, a lead and three builders, each a real Claude Code; only the model reads from a script. */
+import type { Model, Story } from "../__tests__/support/model-server.ts";
 import { chapter, Stage, say } from "./stage.ts";
 
 const PARTS = [
@@ -37,10 +37,19 @@ function script(model: Model, root: string): void {
     })
     .says("All three parts are done.")
     .mayGoOn("Their results agree with what I saw."); // mail at the end of a turn begins another one
+  const write = (name: string, file: string, code: string) => ({
+    file_path: `${root}/.overseer/worktrees/${name}/${file}`,
+    content: `${code}\n`,
+  });
   for (const { name, file, code } of PARTS) {
-    model
-      .whenPrompt(`You are ${name}, a builder`)
-      .uses("Write", { file_path: `${root}/.overseer/worktrees/${name}/${file}`, content: `${code}\n` })
+    const story = model.whenPrompt(`You are ${name}, a builder`);
+    if (name === "basket") {
+      story.uses("Write", write(name, "receipt.js", "// It would be quicker to do all of it here."));
+      story.expects("is not among your files");
+    }
+    const own = name === "prices" ? asking(model, story) : story;
+    own
+      .uses("Write", write(name, file, code))
       .holds("the audience has seen them work")
       .uses("Bash", {
         command: `git add ${file} && git commit -qm "Add ${file}" && ${CLOSE(`${file} is there, and loads.`)}`,
@@ -49,12 +58,32 @@ function script(model: Model, root: string): void {
   }
 }
 
+/** A builder asks, ends its turn, and goes on when the answer has woken it. */
+function asking(model: Model, story: Story): Story {
+  const question =
+    '--type question --subject "Which currency?" --body "Euro or pound? I would take the euro."';
+  story.uses("Bash", { command: `overseer mail send --to orchestrator ${question}` });
+  story.says("I go on when I have the answer.");
+  model
+    .whenMail("Euro or pound?")
+    .uses("Bash", {
+      command: 'overseer mail send --to prices --subject "Re: Which currency?" --body "Take the pound."',
+    })
+    .says("Answered.")
+    .mayGoOn("Good.");
+  return model.whenMail("Take the pound.");
+}
+
 const began = performance.now();
 const stage = new Stage(script);
 try {
   chapter("1. A repository, and overseer in it");
   await stage.found({ "README.md": "# A shop\n" });
   await stage.type("init");
+  await stage.sit();
+  say(
+    "You sit in front of your own Claude Code there, the orchestrator. It is idle: nobody has asked it anything.",
+  );
 
   chapter("2. One order to a lead. It runs in tmux, in a worktree and on a branch of its own");
   await stage.type(
@@ -67,28 +96,31 @@ try {
   );
 
   chapter("3. The lead cuts the work and slings three builders from inside its own session");
-  await stage.until(
-    "three builders have begun",
-    (agents) => agents.filter(({ state }) => state === "working").length === 4,
-  );
   await stage.until("each has written its file", () =>
-    PARTS.every(({ name }) => stage.model.requests.filter(({ story }) => story?.includes(name)).length > 1),
+    PARTS.every(({ file, name }) => stage.has(`.overseer/worktrees/${name}/${file}`)),
   );
   await stage.type("status");
 
-  chapter("4. Look over a shoulder, without disturbing");
+  chapter("4. One had a question. It woke the orchestrator, and the answer woke the builder");
+  await stage.type("mail", "list", "--limit", "2");
+  await stage.type("events", "--type", "session.woken");
+
+  chapter("5. Another tried to write a file of its neighbour's, and was turned back");
+  await stage.type("events", "--type", "guard.denied");
+
+  chapter("6. Look over a shoulder, without disturbing");
   await stage.type("diff", "basket", "--stat");
   await stage.type("logs", "basket", "--lines", "4");
 
-  chapter("5. They commit, close their tasks and are gone; the lead has waited for them, and finishes too");
+  chapter("7. They commit, close their tasks and are gone; the lead has waited for them, and finishes too");
   stage.model.release("the audience has seen them work");
   await stage.type("wait", "lena", ...NAMES, "--timeout", "60s");
   await stage.type("status");
 
-  chapter("6. The lead's result is in your mail");
+  chapter("8. The lead's result is in your mail");
   await stage.type("mail", "check");
 
-  chapter("7. Nothing of yours has moved: the work waits on its branches");
+  chapter("9. Nothing of yours has moved: the work waits on its branches");
   await stage.type("worktree", "list");
   stage.model.verify();
   say(

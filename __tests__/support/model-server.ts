@@ -59,7 +59,10 @@ export class Story {
   private expectations: Expectation[] = [];
   private gates: string[] = [];
 
-  constructor(readonly pattern: Pattern) {}
+  constructor(
+    readonly pattern: Pattern,
+    readonly begunBy: "prompt" | "mail" = "prompt",
+  ) {}
 
   /** A turn: the model calls a tool. */
   uses(tool: string, input: object = {}): this {
@@ -200,6 +203,13 @@ export class Model implements AsyncDisposable {
     return story;
   }
 
+  /** The same for mail that a session is shown beside a prompt: what wakes it tells nothing of what has come. */
+  whenMail(pattern: Pattern): Story {
+    const story = new Story(pattern, "mail");
+    this.stories.push(story);
+    return story;
+  }
+
   release(name: string): void {
     this.gate(name).opened.resolve();
   }
@@ -307,12 +317,21 @@ function lastMatch(body: MessagesBody, stories: Story[]) {
   let match: { story: Story; ordinal: number; said: Block[] } | undefined;
   for (const message of body.messages) {
     if (message.role === "assistant") match?.said.push(...message.content);
-    for (const text of promptTexts(message)) {
-      const story = stories.find(({ pattern }) => occurrences(text, pattern) > 0);
+    for (const { kind, text } of cues(message)) {
+      const story = stories.find(
+        ({ pattern, begunBy }) => begunBy === kind && occurrences(text, pattern) > 0,
+      );
       if (story) match = { story, ordinal: (match?.ordinal ?? 0) + 1, said: [] };
     }
   }
   return match;
+}
+
+/** What may begin a story. */
+function cues(message: MessagesBody["messages"][number]): { kind: Story["begunBy"]; text: string }[] {
+  if (message.role !== "system") return promptTexts(message).map((text) => ({ kind: "prompt", text }));
+  const texts = message.content.flatMap(({ text }) => (text?.includes("<overseer-mail ") ? text : []));
+  return texts.map((text) => ({ kind: "mail", text }));
 }
 
 function promptTexts({ role, content }: MessagesBody["messages"][number]): string[] {

@@ -4,7 +4,9 @@ import { join } from "node:path";
 import { completionId } from "../src/domain/session.ts";
 import { processMark } from "../src/effects/processes.ts";
 import { cleanWorktrees } from "../src/flows/clean.ts";
+import { takeBack } from "../src/flows/leavings.ts";
 import { type Project, sessionEvent } from "../src/flows/project.ts";
+import { registerWorker } from "../src/flows/register.ts";
 import { repairWorkers } from "../src/flows/repair.ts";
 import { resumeWorker } from "../src/flows/resume.ts";
 import { currentWorker, stopWorker } from "../src/flows/stop.ts";
@@ -89,12 +91,10 @@ describe("a copy of a repository that has workers", () => {
     await using fleet = await standInFleet();
     const ada = await fleet.sling("ada", "Go on for a while");
     await deadWorker(fleet, "bob");
+    const setup = Bun.spawn(["cat"], { stdin: "pipe" });
+    await halfMade(fleet, "kim", { setup: await processMark(setup.pid) });
     const copy = join(place.path, "copy");
     cpSync(fleet.root, copy, { recursive: true, verbatimSymlinks: true });
-    await fleet.open(async ({ ledger }) => {
-      const session = await ledger.currentSession("ada");
-      if (!session) throw new Error("ada is gone");
-    });
     const before = wholeState(fleet, "ada", "bob");
     for (const args of [
       ["stop", "ada"],
@@ -112,9 +112,22 @@ describe("a copy of a repository that has workers", () => {
     expect(clean.error()).toMatchObject({ code: "worktree_left" });
     expect((await fleet.overseer(["doctor", "--fix"], { cwd: copy })).stderr).toBe("");
     expect(wholeState(fleet, "ada", "bob")).toEqual(before);
-    expect(await isAlive(ada.pid)).toBe(true);
-    expect((await fleet.overseer(["stop", "ada"])).exitCode).toBe(0);
+    expect([await isAlive(ada.pid), await isAlive(setup.pid)]).toEqual([true, true]);
+    expect((await fleet.overseer(["stop", "--all"])).exitCode).toBe(0);
+    expect([await isAlive(ada.pid), await isAlive(setup.pid)]).toEqual([false, false]);
   });
+
+  /** What a sling leaves that was killed, with whatever it had noted. */
+  async function halfMade(fleet: Fleet, name: string, notes: Record<string, unknown>): Promise<void> {
+    await fleet.open(async (project) => {
+      const reservation = { owner: "1:gone", maxConcurrent: 10, newTask: null, notes };
+      await registerWorker(
+        project,
+        { name, capability: "builder", worktree: fleet.worktree(name) },
+        reservation,
+      );
+    });
+  }
 
   test("leaves worktrees alone that lie where both would look for them", async () => {
     using place = tempFolder("overseer-copy-");
@@ -247,7 +260,7 @@ describe("a stop", () => {
     await fleet.overseer([...slingArgs(name)], { env: { STAND_IN_DOES: doing } });
     const child = await until(
       "its child runs",
-      () => existsSync(file) && Number(readFileSync(file, "utf8")),
+      () => existsSync(file) && (Number(readFileSync(file, "utf8")) || null),
       SOON,
     );
     const session = await fleet.session(name);
@@ -339,6 +352,45 @@ describe("a stop", () => {
     expect([exitCode, JSON.parse(stdout).error.code]).toEqual([1, "ended_otherwise"]);
   });
 
+  test("of one whose sling is killed right after: the next repair takes back what was made", async () => {
+    using tools = tempFolder();
+    const tmux = gateFor("tmux", tools);
+    await using fleet = await standInFleet({ config: `tmux: { bin: ${tmux.bin} }\n` });
+    tmux.close("new-session");
+    const sling = startOverseer(fleet, ...slingArgs("ada"));
+    await tmux.reached();
+    const stop = startOverseer(fleet, "stop", "ada");
+    await fleet.untilState("ada", "stopped");
+    await sling.kill();
+    await tmux.open();
+    expect((await stop.ended()).stdout).toContain("what was made for it is being taken back");
+    expect((await fleet.overseer(["doctor", "--fix"])).exitCode).toBe(0);
+    expect(await remainsOf(fleet, "ada")).toEqual([]);
+    expect((await fleet.session("ada")).state).toBe("failed");
+  });
+
+  test("killed at any moment: after doctor --fix it has happened, or not begun", async () => {
+    await using fleet = await standInFleet({ config: "agents: { maxConcurrent: 100 }\n" });
+    const isPlanned = (name: string) =>
+      (rowsOf(fleet).actions as { kind: string; subject: string }[]).some(
+        (action) => action.kind === "stop" && action.subject === name,
+      );
+    for (const [at, afterMs] of [0, 5, 15, 30, 60].entries()) {
+      const name = `worker-${at}`;
+      const { pid } = await fleet.sling(name, "Go on for a while");
+      const stop = startOverseer(fleet, "stop", name);
+      await until("it is noted", () => stop.hasEnded || isPlanned(name), SOON);
+      await stop.kill(afterMs);
+      expect((await fleet.overseer(["doctor", "--fix"])).exitCode).toBe(0);
+      const { state } = await fleet.session(name);
+      expect([name, state, isRunning(pid)]).toEqual([name, "stopped", false]);
+    }
+    expect(panesOf(fleet)).toEqual([]);
+    expect(
+      (await fleet.overseer(["resume", "--all", "--json"])).data<{ agents: unknown[] }>().agents,
+    ).toHaveLength(5);
+  });
+
   test("while its worktree is prepared keeps it from being launched", async () => {
     using tools = tempFolder();
     const going = tools.write("going", "");
@@ -383,7 +435,7 @@ describe("a sling", () => {
     await deadWorker(fleet, "ada");
     await deadWorker(fleet, "bob");
     commitIn(fleet, "bob", "work.txt", "in no other branch\n");
-    const [tip] = [fleet.gitIn("bob", "rev-parse", "HEAD")];
+    const tip = fleet.gitIn("bob", "rev-parse", "HEAD");
     const theirs = fleet.worktree("kim");
     fleet.repo.git("worktree", "add", "--quiet", "-b", "theirs", theirs);
     fleet.tmux("kill-server");
@@ -401,6 +453,10 @@ describe("a sling", () => {
     expect(refsOf(fleet).some((ref) => ref.startsWith("refs/heads/overseer/bob/") && ref.endsWith(tip))).toBe(
       true,
     );
+    await fleet.open((project) =>
+      takeBack(project, { name: "bob", branch: "overseer/bob/t-new", baseCommit: null }),
+    );
+    expect(branches(fleet).filter((branch) => branch.startsWith("refs/heads/overseer/bob/"))).toHaveLength(1);
     const clean = await fleet.overseer(["worktree", "clean", "bob", "--force", "--json"]);
     const [removed] = clean.data<{ removed: { rescueRef: string }[] }>().removed;
     expect(fleet.repo.git("rev-parse", removed?.rescueRef ?? "")).toBe(tip);

@@ -38,6 +38,17 @@ export function isLive(state: SessionState): boolean {
   return !(ENDS as readonly string[]).includes(state);
 }
 
+/** A hook of its own has come: it was more than launched. */
+export function hasBegun({
+  startedAt,
+  lastActivityAt,
+}: {
+  startedAt: number;
+  lastActivityAt: number;
+}): boolean {
+  return lastActivityAt > startedAt;
+}
+
 /** What a hook event says about the state of its session. */
 export type SessionSignal =
   /** At its prompt, or with a prompt that is on its way. */

@@ -175,6 +175,14 @@ export const GRACE_MS = 3_000;
 /** Ends the worker's process with all that it started, and closes its pane. */
 export async function leavePane(project: Project, session: Session): Promise<void> {
   assertOurs(project, session);
-  if (session.mark !== null) await endTree(session.mark, GRACE_MS);
+  const mark = await markOf(project, session);
+  if (mark !== null) await endTree(mark, GRACE_MS);
   await closePane(project, session);
+}
+
+/** Its process; between tmux's opening of a pane and the record of it, what runs there. */
+export async function markOf(project: Project, session: Session): Promise<string | null> {
+  if (session.mark !== null) return session.mark;
+  const pane = await paneOf(project, session);
+  return pane === null || pane.isDead ? null : await processMark(pane.pid);
 }

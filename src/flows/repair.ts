@@ -1,15 +1,15 @@
 import { messageOf } from "../domain/errors.ts";
-import { completionId } from "../domain/session.ts";
+import { completionId, hasBegun, isLive } from "../domain/session.ts";
 import { hasReached } from "../domain/spawn.ts";
 import { leftoversOf, remove } from "../effects/files.ts";
 import { logError } from "../effects/logs.ts";
 import { agentFiles } from "../effects/paths.ts";
 import { endTree } from "../effects/process-tree.ts";
-import { isAlive, processMark } from "../effects/processes.ts";
+import { isAlive } from "../effects/processes.ts";
 import type { Action, Session } from "../store/contract.ts";
 import { release } from "./clean.ts";
 import { finishCompletion } from "./complete.ts";
-import { leavePane, paneOf, tmuxSessionOf } from "./launch.ts";
+import { leavePane, markOf, paneOf, tmuxSessionOf } from "./launch.ts";
 import { selfMark } from "./lease.ts";
 import { discard, examineLeavings, isSafe, takeBack } from "./leavings.ts";
 import { journal, logSession, type Project, sessionEvent } from "./project.ts";
@@ -146,23 +146,30 @@ async function giveUpOn(project: Project, session: Session): Promise<void> {
   if (await project.ledger.endSession(session.id, end, event)) await undoSpawn(project, session.id, why);
 }
 
-/** One that got as far as a living Claude Code is kept; anything less is undone. */
+/** One that got as far as a living Claude Code is kept, unless it was stopped before; anything less is undone. */
 async function repairSpawn(project: Project, session: Session, action: Action): Promise<void> {
   const { ledger, clock } = project;
   if (!(await ledger.takeAction(action.id, action.owner, await selfMark(), clock.now()))) return;
-  const adopted = session.mark === null ? await adoptPane(project, session) : session;
+  const isStopped = await wasStopped(project, session);
+  const adopted = session.mark === null && !isStopped ? await adoptPane(project, session) : session;
   const isUp = await isRunning(adopted);
-  if (isUp || adopted.state !== "booting") {
+  if (!isStopped && (isUp || adopted.state !== "booting")) {
     return await ledger.endAction(action.id, "done", "adopted", clock.now());
   }
   const why = new Error(`the sling was killed (at ${String(action.payload.step)})`);
   await undoSpawn(project, session.id, why, "unknown");
 }
 
+/** Before it had begun, and nobody has gone on in its place since. */
+async function wasStopped({ ledger }: Project, { id }: Session): Promise<boolean> {
+  const found = await ledger.findSession({ sessionId: id });
+  return found?.isCurrent === true && !isLive(found.session.state) && !hasBegun(found.session);
+}
+
 /** tmux had opened the pane, and whoever asked for it was killed before that was recorded. */
 async function adoptPane(project: Project, session: Session): Promise<Session> {
   const pane = await paneOf(project, session);
-  const mark = pane && !pane.isDead ? await processMark(pane.pid) : null;
+  const mark = await markOf(project, session);
   if (!pane || mark === null) return session;
   const launched = {
     paneId: pane.id,

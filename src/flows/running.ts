@@ -1,6 +1,6 @@
 import { OverseerError } from "../domain/errors.ts";
 import { typed } from "../domain/shell-word.ts";
-import { exists } from "../effects/files.ts";
+import { exists, settledPath } from "../effects/files.ts";
 import { pathsOf } from "../effects/paths.ts";
 import { isAlive } from "../effects/processes.ts";
 import { findRoot } from "../effects/root.ts";
@@ -26,7 +26,8 @@ export async function isBeingMade({ ledger }: Project, { id }: Pick<Session, "id
 /** The other repository that a worktree belongs to: whoever copies one that has workers copies their rows with it. */
 export function otherHome({ paths }: Project, worktree: string | null): string | null {
   const root = worktree === null ? null : findRoot(worktree);
-  return root === null || root === paths.root || !exists(pathsOf(root).ledger) ? null : root;
+  if (root === null || settledPath(root) === settledPath(paths.root)) return null;
+  return exists(pathsOf(root).ledger) ? root : null;
 }
 
 /** Before anything is done to its process: one that works for another repository is none of our business. */

@@ -1,10 +1,10 @@
 import { OverseerError } from "../domain/errors.ts";
 import { ORCHESTRATOR } from "../domain/names.ts";
-import { isLive, stopId } from "../domain/session.ts";
+import { hasBegun, isLive, stopId } from "../domain/session.ts";
 import { endAll, treeOf } from "../effects/process-tree.ts";
 import type { Action, Session } from "../store/contract.ts";
 import { assertMayAct, isBelow } from "./caller.ts";
-import { closePane, GRACE_MS, leavePane, paneOf } from "./launch.ts";
+import { closePane, GRACE_MS, leavePane, markOf, paneOf, sessionOf } from "./launch.ts";
 import { selfMark } from "./lease.ts";
 import { unknownAgent } from "./prime.ts";
 import { type Caller, logSession, type Project, sessionEvent } from "./project.ts";
@@ -57,9 +57,10 @@ export async function stopWorker(project: Project, caller: Caller, session: Sess
           : `overseer resume ${name}, or overseer worktree clean ${name}`,
     });
   }
+  const isBeingStarted = (await project.ledger.findAction(session.id))?.state === "running";
   await planStop(project, caller, session);
   for (const action of await openStops(project, session)) await carryOutStop(project, session.id, action);
-  return { name, worktree: await fateOf(project, session) };
+  return { name, worktree: isBeingStarted ? await fateOf(project, session) : "kept" };
 }
 
 /** What a stop that was killed has not come to. */
@@ -74,7 +75,7 @@ async function openStops({ ledger }: Project, session: Session): Promise<Action[
 
 /** What is to be ended is noted first: once its parent has gone, nothing tells whose process it was. */
 async function planStop(project: Project, caller: Caller, session: Session): Promise<void> {
-  const tree = session.mark === null ? [] : await treeOf(session.mark);
+  const tree = await processesOf(project, session);
   const payload = { sessionId: session.id, by: caller.name, was: session.state, tree };
   const event = sessionEvent(session, "session.stopping", project.clock.now(), { by: caller.name });
   const action = { id: stopId(session), kind: "stop", subject: session.name, payload };
@@ -93,8 +94,7 @@ export async function carryOutStop(project: Project, sessionId: string, action: 
 async function end(project: Project, session: Session, { payload }: Action): Promise<void> {
   const { ledger, clock } = project;
   const noted = Array.isArray(payload.tree) ? payload.tree.map(String) : [];
-  const tree = session.mark === null ? [] : await treeOf(session.mark);
-  await endAll([...new Set([...tree, ...noted])], GRACE_MS);
+  await endAll([...new Set([...(await processesOf(project, session)), ...noted])], GRACE_MS);
   await closePane(project, session);
   const at = clock.now();
   const event = sessionEvent(session, "session.stopped", at, { by: payload.by, was: payload.was });
@@ -104,19 +104,23 @@ async function end(project: Project, session: Session, { payload }: Action): Pro
   await recordUsage(project, session);
   // A launch that was recorded before it was called stopped, and after it was looked at here; no other can follow.
   const launched = (await ledger.findSession({ sessionId: session.id }))?.session;
-  if (launched && launched.mark !== session.mark) await leavePane(project, launched);
+  if (launched && launched.paneId !== session.paneId) await leavePane(project, launched);
+}
+
+async function processesOf(project: Project, session: Session): Promise<string[]> {
+  const mark = await markOf(project, session);
+  return mark === null ? [] : await treeOf(mark);
 }
 
 const LOOK_AGAIN_MS = 20;
 const PATIENCE_MS = 3_000;
 
-/** Whoever is just starting it sees at its next step that it was stopped. */
-async function fateOf(project: Project, session: Session): Promise<Stopped["worktree"]> {
+/** Whoever is just starting it sees at its next step that it was stopped; killed before that, it is left to the next. */
+async function fateOf(project: Project, { id }: Session): Promise<Stopped["worktree"]> {
   const deadline = performance.now() + PATIENCE_MS;
-  while (await isBeingMade(project, session)) {
-    if (performance.now() > deadline) return "being taken back";
-    await Bun.sleep(LOOK_AGAIN_MS);
-  }
-  const now = (await project.ledger.findSession({ sessionId: session.id }))?.session;
-  return session.worktree !== null && now?.worktree === null ? "taken back" : "kept";
+  while (performance.now() < deadline && (await isBeingMade(project, { id }))) await Bun.sleep(LOOK_AGAIN_MS);
+  const session = await sessionOf(project, id);
+  const isHalfMade = (await project.ledger.findAction(id))?.state === "running";
+  if (isHalfMade && ((await isBeingMade(project, session)) || !hasBegun(session))) return "being taken back";
+  return session.worktree === null ? "taken back" : "kept";
 }

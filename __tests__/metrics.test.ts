@@ -148,12 +148,22 @@ interface Life {
   endedAt?: number | null;
   /** In the order of the SessionStart events that named them. */
   transcripts: string[];
+  /** Nobody has said anything to it. */
+  isUnprompted?: boolean;
 }
 
 /** A session as its hooks have recorded it. */
 async function live(
   ledger: Ledger,
-  { id, name = "ada", taskId = "t-1", startedAt = at(30), endedAt = at(60), transcripts }: Life,
+  {
+    id,
+    name = "ada",
+    taskId = "t-1",
+    startedAt = at(30),
+    endedAt = at(60),
+    transcripts,
+    isUnprompted = false,
+  }: Life,
 ): Promise<Session> {
   const logFolder = `${name}/${id}`;
   await ledger.registerSession({
@@ -178,7 +188,7 @@ async function live(
     );
   for (const transcript of transcripts) {
     await happen("session.started", transcript);
-    await happen("session.prompted", transcript);
+    if (!isUnprompted) await happen("session.prompted", transcript);
   }
   if (endedAt !== null) {
     const end = { state: "stopped" as const, cause: "stopped by human", at: endedAt };
@@ -366,7 +376,12 @@ describe("transcripts that are damaged, missing or strange", () => {
           transcripts: [place(`${name}.jsonl`)],
         });
       }
-      await live(ledger, { id: "ses-unborn", name: "unborn", transcripts: [] });
+      await live(ledger, {
+        id: "ses-unborn",
+        name: "unborn",
+        isUnprompted: true,
+        transcripts: [place("unborn.jsonl")],
+      });
     });
   });
   afterAll(() => project.remove());
@@ -459,7 +474,8 @@ describe("transcripts that are damaged, missing or strange", () => {
       expect(await seen()).toBe(1);
       const readTo = () => memory.get(path)?.mark.readTo;
       const before = readTo();
-      appendFileSync(path, `${line("wat-2", usage)}\n`);
+      // What was read before is not read again.
+      writeFileSync(path, `${" ".repeat(before - 1)}\n${line("wat-2", usage)}\n`);
       expect(await seen()).toBe(2);
       expect(readTo()).toBeGreaterThan(before);
       expect(await seen()).toBe(2);

@@ -33,8 +33,8 @@ export interface Status {
 /** An agent that has ended is shown for as long as somebody may still wonder about it. */
 const SHOWN_AFTER_END_MS = 24 * 60 * 60 * 1000;
 
-/** Of transcripts that are not counted yet; it takes about as long as the rest of the status. */
-const MOST_TRANSCRIPT_BYTES = 256 * 1024 * 1024;
+/** Of transcripts that nobody has recorded yet. A gigabyte takes about two seconds to read. */
+const MOST_TRANSCRIPT_BYTES = 512 * 1024 * 1024;
 
 /** What there is to see. Reads only; whoever looks again and again has a memory of what was read. */
 export async function readStatus(project: Project, memory: Memory = new Map()): Promise<Status> {

@@ -155,11 +155,8 @@ interface File {
 
 async function filesOf(project: Project, sessions: readonly Session[], found: Counted): Promise<File[]> {
   const { ledger } = project;
-  const withTranscript = new Map(
-    sessions.filter(({ transcriptPath }) => transcriptPath !== null).map((session) => [session.id, session]),
-  );
-  if (withTranscript.size === 0) return [];
-  const names = [...new Set([...withTranscript.values()].map(({ name }) => name))];
+  const byId = new Map(sessions.map((session) => [session.id, session]));
+  const names = [...new Set(sessions.map(({ name }) => name))];
   const named = Map.groupBy(await ledger.transcriptsOf(names), ({ path }) => path);
   const marks = new Map(
     (await ledger.transcriptMarks({ paths: [...named.keys()] })).map((mark) => [mark.path, mark]),
@@ -167,7 +164,7 @@ async function filesOf(project: Project, sessions: readonly Session[], found: Co
   const files: Omit<File, "mark">[] = [];
   for (const [path, speakers] of named) {
     const owners = speakers.toSorted((a, b) => a.startedAt - b.startedAt);
-    const asked = owners.flatMap(({ sessionId }) => withTranscript.get(sessionId) ?? []);
+    const asked = owners.flatMap(({ sessionId }) => byId.get(sessionId) ?? []);
     const session = asked.findLast((one) => isOpen(one, marks.get(path)));
     if (!session) continue;
     files.push({ path, session, owners });

@@ -545,6 +545,7 @@ describe("a completion", () => {
       sessionId: "ses-ada-1",
       status: "pending",
       tier: null,
+      error: null,
       enqueuedAt: 5_000,
     };
     expect(await home.another().mergeEntries({ taskId: "t-1" })).toEqual([entry]);
@@ -561,6 +562,34 @@ describe("a completion", () => {
     expect(await home.ledger.findTask("t-1")).toMatchObject({ status: "done", reason: done.reason });
     expect(await home.ledger.findTask("t-2")).toMatchObject({ status: "queued" });
     expect(await home.ledger.mergeEntries({})).toEqual([]);
+  });
+
+  test("that must not be merged as it is is held, until the same worker hands it in again", async () => {
+    using home = freshLedger();
+    await atWork(home.ledger);
+    const held = { entry: entryOf("ada"), heldFor: "it changes src/b.ts", reason: "a form", at: 5_000 };
+    await home.ledger.completeSession("ses-ada-1", held, event);
+    expect(await home.ledger.mergeEntries({ taskId: "t-1" })).toMatchObject([
+      { id: "mrg-ada-1", status: "held", error: "it changes src/b.ts" },
+    ]);
+    expect(await home.ledger.overview()).toMatchObject({ merge: { held: 1 } });
+    expect(await home.ledger.findTask("t-1")).toMatchObject({ status: "in_progress" });
+    const [told] = await home.ledger.listEvents({ type: "merge", limit: 5 });
+    expect(told).toMatchObject({ type: "merge.held", agent: "ada", data: { why: "it changes src/b.ts" } });
+
+    const other = worker("bob", 1, { taskId: "t-1" });
+    expect(home.ledger.registerSession(other, reserving())).rejects.toMatchObject({ code: "task_taken" });
+    const before = await home.ledger.currentSession("ada");
+    if (before === null) throw new Error("ada is gone");
+    const { branch } = entryOf("ada");
+    await home.ledger.succeedSession(before, worker("ada", 2, { taskId: "t-1", branch }), reserving());
+    const anew = { entry: { ...entryOf("ada"), id: "mrg-ada-2" }, reason: "a form", at: 7_000 };
+    await home.ledger.completeSession("ses-ada-2", anew, { ...event, at: 7_000 });
+    const entries = await home.ledger.mergeEntries({ taskId: "t-1" });
+    expect(entries.map(({ id, status }) => [id, status])).toEqual([
+      ["mrg-ada-2", "pending"],
+      ["mrg-ada-1", "aborted"],
+    ]);
   });
 
   test("leaves a task alone that somebody has closed meanwhile", async () => {

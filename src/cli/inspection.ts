@@ -55,7 +55,7 @@ export function inspectionText(found: Inspection, now: number, style: Style): st
       "changes",
       found.uncommitted.length === 0 ? "" : `uncommitted: ${found.uncommitted.slice(0, 8).join(", ")}`,
     ],
-    ["merge", found.mergeEntries.map(({ id, status }) => `${id} ${status}`).join(", ")],
+    ["merge", found.mergeEntries.map(mergeText).join(", ")],
     ["mail", found.unread === 0 ? "" : `${found.unread} unread`],
     ["model", session.model ?? ""],
     ["claude", session.claudeSessionId ?? ""],
@@ -69,6 +69,10 @@ export function inspectionText(found: Inspection, now: number, style: Style): st
   const body = known.map(([name, text]) => `${style.dim(name.padEnd(9))} ${printable(text)}`).join("\n");
   const events = found.events.map((event) => `  ${formatAge(now - event.at)} ago ${event.type}`).join("\n");
   return `${style.bold(session.name)}, a ${session.capability}\n${body}\n${style.dim("last")}\n${events}`;
+}
+
+function mergeText({ id, status, error }: Inspection["mergeEntries"][number]): string {
+  return error === null ? `${id} ${status}` : `${id} ${status}: ${error}`;
 }
 
 function processLine({ session, isRunning, hasPane }: Inspection): string {

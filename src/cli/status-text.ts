@@ -102,7 +102,7 @@ function summary(status: Status, caller: string, style: Style): string[] {
     ["Tasks", open + tasks.done === 0 ? 'none yet: overseer task create "what is to be done"' : counts],
     ["Mail", mailLine(status, caller, style)],
     ["Claude", orchestratorLine(status)],
-    ["Merge", describeCounts(merge)],
+    ["Merge", mergeLine(merge, style)],
     ["Goals", goals.total === 0 ? "" : `${goals.active} active of ${goals.total}`],
     ["Watch", pass],
   ];
@@ -124,6 +124,11 @@ function mailLine(status: Status, caller: string, style: Style): string {
   const other = caller === HUMAN ? ORCHESTRATOR : HUMAN;
   const theirs = status.unread.get(other) ?? 0;
   return theirs === 0 ? yours : `${yours}; ${theirs} for ${other}: overseer mail list --to ${other} --unread`;
+}
+
+function mergeLine(counts: Readonly<Record<string, number>>, style: Style): string {
+  const text = describeCounts(counts);
+  return counts.held ? `${text}; ${style.yellow("why held: overseer events --type merge.held")}` : text;
 }
 
 function describeCounts(counts: Readonly<Record<string, number>>): string {

@@ -46,6 +46,11 @@ export function resumePrompt({ name, capability, taskId, title }: Worker): strin
   return `You are ${name}, a ${capability}, and were interrupted at ${taskId}: ${oneLine(title)}. Look at what is done already (git status, git log), then go on.`;
 }
 
+/** For a worker whose branch was not taken as it is. */
+export function heldPrompt({ name, capability, taskId }: Worker, why: string): string {
+  return `You are ${name}, a ${capability}. You had finished ${taskId}, but your branch is held: ${oneLine(why)}. Put that right, commit, and close your task again.`;
+}
+
 function oneLine(text: string): string {
   return text
     .replaceAll(/[\s\p{Cc}]+/gu, " ")

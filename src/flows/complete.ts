@@ -1,8 +1,11 @@
 import { OverseerError } from "../domain/errors.ts";
+import { outsideScope } from "../domain/guard.ts";
+import { readFacts } from "../domain/guard-facts.ts";
+import { definitionFor, isReadOnly } from "../domain/manifest.ts";
 import { ORCHESTRATOR } from "../domain/names.ts";
 import { completionId } from "../domain/session.ts";
 import { isOpen } from "../domain/task.ts";
-import { exists } from "../effects/files.ts";
+import { exists, readBytes } from "../effects/files.ts";
 import { logError } from "../effects/logs.ts";
 import { agentFiles } from "../effects/paths.ts";
 import { isAlive } from "../effects/processes.ts";
@@ -11,7 +14,9 @@ import type { NewMergeEntry, Session } from "../store/contract.ts";
 import { growIdentity } from "./identity.ts";
 import { leavePane } from "./launch.ts";
 import { selfMark } from "./lease.ts";
+import { ownBase } from "./look.ts";
 import { sendOurs } from "./mail.ts";
+import { loadManifest } from "./manifest.ts";
 import { journal, logSession, type Project, sessionEvent } from "./project.ts";
 import { assertOurs } from "./running.ts";
 import { recordUsage } from "./usage.ts";
@@ -26,6 +31,7 @@ export async function announceCompletion(project: Project, session: Session, rea
   if (session.worktree !== null) {
     await assertCommitted(project, session.name, session.worktree);
     await assertHome(project, session.worktree, session.branch);
+    await assertOwnFiles(project, session);
   }
   const event = sessionEvent(session, "session.completing", project.clock.now(), { reason });
   const id = completionId(session.id);
@@ -55,9 +61,7 @@ async function assertNobodyBelow(project: Project, { name }: Session): Promise<v
 async function assertCommitted({ git, paths }: Project, name: string, worktree: string): Promise<void> {
   const dirty = await uncommitted(git, worktree, agentFiles(paths, name).excludes);
   if (dirty.length === 0) return;
-  const shown =
-    dirty.length > 10 ? `${dirty.slice(0, 10).join(", ")} and ${dirty.length - 10} more` : dirty.join(", ");
-  throw new OverseerError("worktree_dirty", `there are uncommitted changes in ${shown}`, {
+  throw new OverseerError("worktree_dirty", `there are uncommitted changes in ${fewOf(dirty)}`, {
     hint: "commit what belongs to the task, remove or ignore the rest, then close it again",
   });
 }
@@ -77,9 +81,69 @@ async function assertHome({ git }: Project, worktree: string, branch: string | n
   });
 }
 
+/** Said to the worker, who can take them out: what slips through is held when its branch is enqueued. */
+async function assertOwnFiles(project: Project, session: Session): Promise<void> {
+  const work = await workOf(project, session);
+  if (work === null || work.outside.length === 0) return;
+  const base = work.base.slice(0, 10);
+  const hint = work.isReader
+    ? `git reset --hard ${base}, say in a mail what you would change, then close it again`
+    : `take them out (git checkout ${base} -- FILE, or git rm FILE where it is new), commit, then close it again; if the task needs them, ask ${session.parent ?? ORCHESTRATOR}`;
+  throw new OverseerError("scope_outside", whyHeld(session, work), { hint });
+}
+
+/** What is on a worker's branch and did not come from the canonical one. */
+interface Work {
+  tip: string;
+  base: string;
+  files: string[];
+  isReader: boolean;
+  /** Those of the files that are not its to change. */
+  outside: string[];
+}
+
+/** Null when it committed nothing. */
+async function workOf(project: Project, session: Session): Promise<Work | null> {
+  const { git, paths } = project;
+  const { branch, baseCommit, fileScope } = session;
+  const tip = branch === null ? null : await commitOf(git, paths.root, `refs/heads/${branch}`);
+  if (tip === null || baseCommit === null) return null;
+  if ((await countCommits(git, paths.root, baseCommit, tip)) === 0) return null;
+  const base = await ownBase(project, paths.root, baseCommit, tip);
+  const files = await changedFiles(git, paths.root, base, tip);
+  const isReader = await isReaderNow(project, session);
+  return { tip, base, files, isReader, outside: outsideScope(files, { fileScope, isReadOnly: isReader }) };
+}
+
+/** By its role; where the manifest cannot be read, by what stood there when the worker was started. */
+async function isReaderNow(project: Project, { name, capability }: Session): Promise<boolean> {
+  try {
+    const definition = definitionFor(await loadManifest(project), capability);
+    if (definition) return isReadOnly(definition);
+  } catch (error) {
+    if (!(error instanceof OverseerError && error.code === "manifest_invalid")) throw error;
+  }
+  const text = readBytes(agentFiles(project.paths, name).guard)?.toString("utf8") ?? null;
+  return readFacts(text)?.isReadOnly === true;
+}
+
+function whyHeld({ capability, fileScope }: Session, { outside, isReader }: Work): string {
+  const shown = fewOf(outside);
+  if (isReader) return `a ${capability} changes nothing, but its branch has changes in ${shown}`;
+  return `outside of its files (${fileScope.join(", ")}) it changes ${shown}`;
+}
+
+function fewOf(files: readonly string[]): string {
+  return files.length > 10
+    ? `${files.slice(0, 10).join(", ")} and ${files.length - 10} more`
+    : files.join(", ");
+}
+
 /** What a worker that has finished leaves to be merged; null when it committed nothing of its own. */
 interface Outcome {
   entry: NewMergeEntry | null;
+  /** Why the entry must not be merged as it is. */
+  heldFor: string | null;
   files: string[];
   /** Changed after the task was closed, and in no commit. */
   dirty: string[];
@@ -120,16 +184,16 @@ async function finish(project: Project, session: Session): Promise<boolean> {
 async function outcomeOf(project: Project, session: Session): Promise<Outcome> {
   const { git, paths } = project;
   const { config } = await project.config();
-  const { branch, baseCommit, worktree } = session;
-  const tip = branch === null ? null : await commitOf(git, paths.root, `refs/heads/${branch}`);
+  const { branch, worktree } = session;
   const hasWorktree = worktree !== null && exists(worktree);
   const dirty = hasWorktree ? await uncommitted(git, worktree, agentFiles(paths, session.name).excludes) : [];
-  if (branch === null || tip === null || baseCommit === null) return { entry: null, files: [], dirty };
-  if ((await countCommits(git, paths.root, baseCommit, tip)) === 0) return { entry: null, files: [], dirty };
-  const files = await changedFiles(git, paths.root, baseCommit, tip);
+  const work = await workOf(project, session);
+  if (branch === null || work === null) return { entry: null, heldFor: null, files: [], dirty };
+  const { tip, files, outside } = work;
   const into = config.project.canonicalBranch;
   return {
     entry: { id: `mrg-${session.id.replace(/^ses-/, "")}`, branch, commit: tip, into, files },
+    heldFor: outside.length === 0 ? null : whyHeld(session, work),
     files,
     dirty,
   };
@@ -142,9 +206,10 @@ async function recordCompletion(
   outcome: Outcome,
 ): Promise<void> {
   const at = project.clock.now();
-  const { entry } = outcome;
-  const event = sessionEvent(session, "session.completed", at, { reason, entry: entry?.id ?? null });
-  const { queued } = await project.ledger.completeSession(session.id, { entry, reason, at }, event);
+  const { entry, heldFor } = outcome;
+  const event = sessionEvent(session, "session.completed", at, { reason, entry: entry?.id ?? null, heldFor });
+  const completion = { entry, heldFor, reason, at };
+  const { queued } = await project.ledger.completeSession(session.id, completion, event);
   logSession(project, session, event);
   if (entry !== null || session.taskId === null) return;
   const data = { status: "done", reason, actor: session.name };
@@ -165,20 +230,26 @@ async function mailResult(
   reason: string,
   outcome: Outcome,
 ): Promise<void> {
-  const { entry, files, dirty } = outcome;
-  const what = entry
-    ? `Its branch ${entry.branch} (${entry.commit.slice(0, 10)}, ${files.length === 1 ? "1 file" : `${files.length} files`}) waits to be merged into ${entry.into}. Look at it with: overseer diff ${session.name}`
-    : "It committed nothing, so there is nothing to merge.";
+  const { entry, heldFor, files, dirty } = outcome;
+  const { name } = session;
+  const count = files.length === 1 ? "1 file" : `${files.length} files`;
+  const branch = entry ? `Its branch ${entry.branch} (${entry.commit.slice(0, 10)}, ${count})` : "";
+  const what =
+    entry === null
+      ? "It committed nothing, so there is nothing to merge."
+      : heldFor === null
+        ? `${branch} waits to be merged into ${entry.into}. Look at it with: overseer diff ${name}`
+        : `${branch} is held and will not be merged: ${heldFor}. Look at it with: overseer diff ${name}. To have that taken out, write to ${name} what to do, then: overseer resume ${name}. To accept it as it is, land it by hand.`;
   const left =
     dirty.length === 0 ? "" : `\nLeft uncommitted in its worktree: ${dirty.slice(0, 10).join(", ")}`;
   await sendOurs(project, {
     id: `msg-${completionId(session.id)}`,
     from: session.name,
     to: await whoLooksAfter(project, session),
-    subject: `${session.name} has finished ${session.taskId ?? "its task"}`,
+    subject: `${name} has finished ${session.taskId ?? "its task"}${heldFor === null ? "" : ", and its branch is held"}`,
     body: `${reason}\n\n${what}${left}`,
     type: "result",
-    priority: "normal",
+    priority: heldFor === null ? "normal" : "high",
   });
 }
 

@@ -55,7 +55,7 @@ export async function readDiff(project: Project, session: Session, isStat: boole
   }
   const cwd = hasWorktree ? worktree : paths.root;
   const against = hasWorktree ? [] : [tip ?? ""];
-  const from = await mergeBase(project, cwd, baseCommit, hasWorktree ? "HEAD" : (tip ?? ""));
+  const from = await ownBase(project, cwd, baseCommit, hasWorktree ? "HEAD" : (tip ?? ""));
   return await withUntracked(project, session, hasWorktree, async (index) => {
     const diff = (options: readonly string[]) =>
       git.ask(cwd, ["diff", ...PLAIN, ...options, from, ...against, "--"], index);
@@ -68,7 +68,7 @@ export async function readDiff(project: Project, session: Session, isStat: boole
 const PLAIN = ["--no-color", "--no-ext-diff", "--no-textconv", "--src-prefix=a/", "--dst-prefix=b/"];
 
 /** A worker may have merged the canonical branch: what came with that is not its own. */
-async function mergeBase(project: Project, cwd: string, base: string, head: string): Promise<string> {
+export async function ownBase(project: Project, cwd: string, base: string, head: string): Promise<string> {
   const { config } = await project.config();
   const { exitCode, stdout } = await project.git.run(cwd, [
     "merge-base",

@@ -1,7 +1,7 @@
 import { OverseerError } from "../domain/errors.ts";
 import { ORCHESTRATOR } from "../domain/names.ts";
 import { isLive } from "../domain/session.ts";
-import { firstPrompt, resumePrompt } from "../domain/spawn.ts";
+import { firstPrompt, heldPrompt, resumePrompt } from "../domain/spawn.ts";
 import { hasConversation } from "../effects/claude.ts";
 import { exists } from "../effects/files.ts";
 import { addWorktreeAgain, commitOf } from "../effects/worktrees.ts";
@@ -22,15 +22,24 @@ import { recordUsage } from "./usage.ts";
 
 /** Whether there is anything to resume: it has ended without being done, or its process is gone. */
 async function isResumable(project: Project, session: Session): Promise<boolean> {
-  if (session.worktree === null || session.state === "completed") return false;
+  if (session.worktree === null) return false;
+  if (session.state === "completed") return (await whyHeld(project, session)) !== null;
   return !(isLive(session.state) && ((await isRunning(session)) || (await isBeingMade(project, session))));
+}
+
+/** What it handed in must not be merged as it is, and waits for it to be put right. */
+async function whyHeld({ ledger }: Project, { id }: Session): Promise<string | null> {
+  const held = (await ledger.mergeEntries({ sessionId: id })).find(({ status }) => status === "held");
+  return held ? (held.error ?? "") : null;
 }
 
 /** Everybody that the caller may resume and that has to be. */
 export async function resumable(project: Project, caller: Caller): Promise<Session[]> {
   const found: Session[] = [];
   for (const session of await project.ledger.currentSessions()) {
-    if (session.capability === ORCHESTRATOR || !(await isResumable(project, session))) continue;
+    // One that is done is resumed by its name alone: somebody has to tell it what to put right.
+    if (session.capability === ORCHESTRATOR || session.state === "completed") continue;
+    if (!(await isResumable(project, session))) continue;
     if (await isBelow(project, caller, session)) found.push(session);
   }
   return found;
@@ -68,6 +77,7 @@ export async function resumeWorker(
     const expertise = await expertiseFor(project, next.worktree, notice);
     const brief = { task, definition, spec, base: given.base, handoff, expertise };
     await writeInstructions(project, next, brief);
+    const why = await whyHeld(project, session);
     const isKnown = next.claudeSessionId !== null;
     const words = { ...next, taskId: task.id, title: task.title };
     await launch(project, registered, {
@@ -76,7 +86,7 @@ export async function resumeWorker(
         ? { kind: "resumed", id: next.claudeSessionId ?? "" }
         : { kind: "new", id: crypto.randomUUID() },
       model: session.model,
-      prompt: isKnown ? resumePrompt(words) : firstPrompt(words),
+      prompt: why === null ? (isKnown ? resumePrompt(words) : firstPrompt(words)) : heldPrompt(words, why),
     });
     const started = isWaiting ? await awaitStart(project, next.id) : next;
     await project.ledger.endAction(next.id, "done", "resumed", project.clock.now());

@@ -136,6 +136,8 @@ export interface MergeEntry extends NewMergeEntry {
   sessionId: string | null;
   status: string;
   tier: string | null;
+  /** Why it is held, or failed. */
+  error: string | null;
   enqueuedAt: number;
 }
 
@@ -158,11 +160,12 @@ export interface Workers {
   succeedSession(previous: Session, next: NewSession, reservation: Reservation): Promise<Session>;
   /**
    * The session is completed, its entry stands in the queue, and its task waits for that or, with no entry, is done.
-   * Done twice, it is done once.
+   * Held is an entry that must not be merged as it is. What an earlier session had on that branch is replaced. Done
+   * twice, it is done once.
    */
   completeSession(
     sessionId: string,
-    completion: { entry: NewMergeEntry | null; reason: string; at: number },
+    completion: { entry: NewMergeEntry | null; heldFor?: string | null; reason: string; at: number },
     event: NewEvent,
   ): Promise<{ queued: string[] }>;
   /**

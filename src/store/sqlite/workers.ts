@@ -5,7 +5,7 @@ import { nameTaken, ORCHESTRATOR } from "../../domain/names.ts";
 import { type Holder, scopeConflict } from "../../domain/scope.ts";
 import { isLive, SESSION_MOVES, type SessionState } from "../../domain/session.ts";
 import { isOpen } from "../../domain/task.ts";
-import type { MergeEntry, NewSession, Reservation, Session, Workers } from "../contract.ts";
+import type { MergeEntry, NewMergeEntry, NewSession, Reservation, Session, Workers } from "../contract.ts";
 import { insertAction } from "./actions.ts";
 import type { Connection } from "./connection.ts";
 import { insertEvent } from "./events.ts";
@@ -69,7 +69,9 @@ export function workersIn(connection: Connection): Workers {
         if (!row || !moveTo(connection, sessionId, "completed", "it closed its task", completion.at))
           return { queued: [] };
         insertEvent(connection, event);
-        if (completion.entry) enqueue(connection, row, completion.entry, completion.at);
+        replaceHeld(connection, row, completion.at);
+        if (completion.entry)
+          enqueue(connection, row, completion.entry, completion.heldFor ?? null, completion.at);
         const isDone = row.task_id !== null && completion.entry === null;
         return { queued: isDone ? closeIfOpen(connection, row.task_id ?? "", row.name, completion) : [] };
       });
@@ -91,7 +93,7 @@ export function workersIn(connection: Connection): Workers {
 
     async mergeEntries({ sessionId, taskId }) {
       const rows = connection.all<EntryRow>(
-        `SELECT id, branch, commit_id, into_ref, files, task_id, session_id, status, tier, enqueued_at FROM merge_entries
+        `SELECT id, branch, commit_id, into_ref, files, task_id, session_id, status, tier, error, enqueued_at FROM merge_entries
          WHERE (?1 IS NULL OR session_id = ?1) AND (?2 IS NULL OR task_id = ?2) ORDER BY enqueued_at DESC`,
         sessionId ?? null,
         taskId ?? null,
@@ -210,9 +212,12 @@ function assertFreeTask(connection: Connection, id: string, name: string): void 
       hint: `give the new worker a task of its own, or overseer stop ${holder.name}`,
     });
   }
+  // Whoever handed in what is held may do so again.
   const waiting = connection.first<{ branch: string }>(
-    "SELECT branch FROM merge_entries WHERE task_id = ? AND status NOT IN ('merged', 'aborted')",
+    `SELECT branch FROM merge_entries WHERE task_id = ? AND status NOT IN ('merged', 'aborted')
+       AND NOT (status = 'held' AND session_id IN (SELECT id FROM sessions WHERE name = ?))`,
     id,
+    name,
   );
   if (waiting) {
     throw new OverseerError(
@@ -246,13 +251,14 @@ function moveTo(connection: Connection, id: string, state: SessionState, cause: 
 function enqueue(
   connection: Connection,
   row: SessionRow,
-  entry: NonNullable<Parameters<Workers["completeSession"]>[1]["entry"]>,
+  entry: NewMergeEntry,
+  heldFor: string | null,
   at: number,
 ): void {
   connection.run(
     `INSERT OR IGNORE INTO merge_entries (id, branch, commit_id, into_ref, task_id, session_id, files, priority, status,
-       enqueued_at, updated_at)
-     VALUES (?, ?, ?, ?, ?, ?, ?, coalesce((SELECT priority FROM tasks WHERE id = ?), 'normal'), 'pending', ?, ?)`,
+       error, enqueued_at, updated_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?, coalesce((SELECT priority FROM tasks WHERE id = ?), 'normal'), ?, ?, ?, ?)`,
     entry.id,
     entry.branch,
     entry.commit,
@@ -261,19 +267,33 @@ function enqueue(
     row.id,
     JSON.stringify(entry.files),
     row.task_id,
+    heldFor === null ? "pending" : "held",
+    heldFor,
     at,
     at,
   );
-  const data = { entry: entry.id, branch: entry.branch, commit: entry.commit, into: entry.into };
+  const about = { entry: entry.id, branch: entry.branch, commit: entry.commit, into: entry.into };
+  const data = heldFor === null ? about : { ...about, why: heldFor };
   const told: NewEvent = {
     at,
-    type: "merge.enqueued",
+    type: heldFor === null ? "merge.enqueued" : "merge.held",
     agent: row.name,
     sessionId: row.id,
     taskId: row.task_id,
     data,
   };
   insertEvent(connection, told);
+}
+
+/** A worker that was resumed because its branch was held hands it in anew. */
+function replaceHeld(connection: Connection, row: SessionRow, at: number): void {
+  connection.run(
+    `UPDATE merge_entries SET status = 'aborted', updated_at = ?, version = version + 1
+     WHERE status = 'held' AND branch = ? AND session_id IN (SELECT id FROM sessions WHERE ${UP_TO})`,
+    at,
+    row.branch,
+    row.id,
+  );
 }
 
 function settleEntries(
@@ -302,24 +322,15 @@ interface EntryRow {
   session_id: string | null;
   status: string;
   tier: string | null;
+  error: string | null;
   enqueued_at: number;
 }
 
 function toEntry(row: EntryRow): MergeEntry {
-  const { id, branch, commit_id: commit, into_ref: into, status, tier } = row;
+  const { id, branch, commit_id: commit, into_ref: into, status, tier, error } = row;
   const { task_id: taskId, session_id: sessionId, enqueued_at: enqueuedAt } = row;
-  return {
-    id,
-    branch,
-    commit,
-    into,
-    files: JSON.parse(row.files),
-    taskId,
-    sessionId,
-    status,
-    tier,
-    enqueuedAt,
-  };
+  const files: string[] = JSON.parse(row.files);
+  return { id, branch, commit, into, files, taskId, sessionId, status, tier, error, enqueuedAt };
 }
 
 function changedMeanwhile(name: string): OverseerError {

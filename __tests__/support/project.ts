@@ -165,7 +165,11 @@ export interface StandIn {
   /** Any bytes as payload, to any event. */
   fireRaw(event: string, payload: string | Uint8Array, options?: FireOptions): Promise<Ran>;
   /** The same without waiting, and with its output unread. */
-  start(event: HookEvent, stdout: number | "pipe"): Bun.Subprocess<Blob, number | "pipe", "pipe">;
+  start(
+    event: HookEvent,
+    stdout: number | "pipe",
+    extra?: Record<string, unknown>,
+  ): Bun.Subprocess<Blob, number | "pipe", "pipe">;
   die(): Promise<void>;
 }
 
@@ -207,11 +211,11 @@ function standIn({ root, home, worker, sessionId, children }: StandInOptions): S
       if (options.isForgetful !== true) appendFileSync(transcript, ran.stdout);
       return ran;
     },
-    start(event, stdout) {
+    start(event, stdout, extra = {}) {
       const child = Bun.spawn(argv(event), {
         cwd: root,
         env: cleanEnvironment(identity),
-        stdin: new Blob([payloadOf(event, {})]),
+        stdin: new Blob([payloadOf(event, extra)]),
         stdout,
         stderr: "pipe",
       });

@@ -46,7 +46,7 @@ function findings({ stdout }: Answer): Record<string, Finding> {
 const CHECKS = [
   ...["git", "tmux", "claude", "bd", "mulch"],
   ...["ledger", "mail", "config", "hooks", "inboxes"],
-  ...["roles", "workers", "panes", "worktrees", "rescues", "retention", "disk"],
+  ...["roles", "workers", "guards", "panes", "worktrees", "rescues", "retention", "disk"],
 ];
 
 const DAY_MS = 86_400_000;

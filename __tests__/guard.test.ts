@@ -135,6 +135,12 @@ test("without rules nothing is written, and everything else goes on", async () =
     expect(await asked("Bash", { command: "rm -rf /" })).toBeNull();
     expect(await asked("Read", { file_path: "/etc/hosts" })).toBeNull();
   }
+  const { stdout } = await at.overseer(["doctor", "--json"]);
+  const findings: { check: string }[] = JSON.parse(stdout).data.findings;
+  expect(findings.find(({ check }) => check === "guards")).toMatchObject({
+    verdict: "broken",
+    hint: "overseer stop ada, overseer resume ada",
+  });
   const [event] = await at.project.ledger.listEvents({ type: "guard.denied", limit: 1 });
   expect(event).toMatchObject({ agent: "ada", data: { rule: "blind", tool: "Write", target: "src/a.ts" } });
 });

@@ -385,6 +385,36 @@ describe("a worker's environment", () => {
     ).toEqual(["GIT_CONFIG_COUNT", "GIT_CONFIG_KEY_0", "GIT_CONFIG_VALUE_0"]);
   });
 
+  test("blocks also what the user has configured for pushes alone, and leaves fetch as it is", () => {
+    const blocks = (...pushSettings: [string, string][]) => {
+      const env = paneEnvironment({}, { ...identity, pushSettings });
+      const pairs = Array.from({ length: Number(env.GIT_CONFIG_COUNT) }, (_, at) => [
+        env[`GIT_CONFIG_KEY_${at}`],
+        env[`GIT_CONFIG_VALUE_${at}`],
+      ]);
+      return pairs.slice(1);
+    };
+    const url: [string, string] = ["remote.origin.url", "/srv/shop.git"];
+    const nowhere = "url.a-worker-does-not-push::.insteadOf";
+    expect(blocks(url)).toEqual([]);
+    expect(blocks(url, ["remote.origin.pushurl", "git@example.com:shop.git"])).toEqual([
+      [nowhere, "git@example.com:shop.git"],
+    ]);
+    // The address of fetch, or the beginning of it: a rewriting would hit both.
+    for (const same of ["/srv/shop.git", "/srv/shop"]) {
+      expect(blocks(url, ["remote.origin.pushurl", same])).toEqual([
+        ["remote.origin.receivepack", "git-remote-a-worker-does-not-push"],
+      ]);
+    }
+    const web = "https://example.com/shop.git";
+    expect(blocks(["remote.a.b.url", web], ["remote.a.b.pushurl", web])).toEqual([[nowhere, web]]);
+    expect(blocks(url, ["url.git@example.com:.pushinsteadof", "https://example.com/"])).toEqual([
+      ["url.a-worker-does-not-push::.pushInsteadOf", "/srv/shop.git"],
+    ]);
+    // A lead's own pane has this one from us.
+    expect(blocks(url, ["url.a-worker-does-not-push::.pushinsteadof", ""])).toEqual([]);
+  });
+
   test("tells git what to overlook, where there is something", () => {
     const env = paneEnvironment({}, { ...identity, excludesFile: "/repo/.overseer/agents/ada/excludes" });
     expect(gitConfig(env)["core.excludesFile"]).toBe("/repo/.overseer/agents/ada/excludes");

@@ -1,7 +1,8 @@
 import { OverseerError } from "../domain/errors.ts";
+import { readFacts } from "../domain/guard-facts.ts";
 import { isLive } from "../domain/session.ts";
-import { exists, filesBelow, remove } from "../effects/files.ts";
-import { launchedIn, launchFile, passingFile } from "../effects/paths.ts";
+import { exists, filesBelow, readBytes, remove } from "../effects/files.ts";
+import { agentFiles, launchedIn, launchFile, passingFile } from "../effects/paths.ts";
 import { processMark } from "../effects/processes.ts";
 import { listLeavings } from "./clean.ts";
 import type { Finding } from "./doctor.ts";
@@ -45,6 +46,23 @@ function inWords({ kind, session }: Trouble): string {
     case "unfinished":
       return `${session.name} has finished, and that was not carried out`;
   }
+}
+
+/** Live workers that may write nothing, because their hooks cannot tell what they may. */
+export async function checkGuards(project: Project): Promise<Finding> {
+  const workers = (await project.ledger.liveWorkers(-1)).filter(({ worktree }) => worktree !== null);
+  const bare = workers.filter(({ name }) => {
+    const text = readBytes(agentFiles(project.paths, name).guard)?.toString("utf8") ?? null;
+    return readFacts(text) === null;
+  });
+  const [first] = bare;
+  if (first === undefined) return { check: "guards", verdict: "ok", detail: `${workers.length} live` };
+  return {
+    check: "guards",
+    verdict: "broken",
+    detail: `guard.json is missing or damaged, so these may not write: ${bare.map(({ name }) => name).join(", ")}`,
+    hint: `overseer stop ${first.name}, overseer resume ${first.name}`,
+  };
 }
 
 /** Panes on our own socket that no live session has, and launches that never came to be. */

@@ -3,7 +3,14 @@ import { messageOf, OverseerError } from "../domain/errors.ts";
 import { exists, filesBelow, move, sizeOf } from "../effects/files.ts";
 import type { Paths } from "../effects/paths.ts";
 import { run } from "../effects/run.ts";
-import { checkManifest, checkPanes, checkRescues, checkWorkers, checkWorktrees } from "./doctor-workers.ts";
+import {
+  checkGuards,
+  checkManifest,
+  checkPanes,
+  checkRescues,
+  checkWorkers,
+  checkWorktrees,
+} from "./doctor-workers.ts";
 import { refreshCompiled } from "./init.ts";
 import { carryOut, planInstallation } from "./installation.ts";
 import { takeBack } from "./mail.ts";
@@ -37,6 +44,7 @@ export async function examine(reopen: () => Project, isFixing: boolean): Promise
         await checkClaims(reopen(), isFixing),
         await checkManifest(reopen()),
         await orWhyNot("workers", () => checkWorkers(reopen(), isFixing)),
+        await checkGuards(reopen()),
         await orWhyNot("panes", () => checkPanes(reopen(), isFixing)),
         await orWhyNot("worktrees", () => checkWorktrees(reopen(), isFixing)),
         await orWhyNot("rescues", () => checkRescues(reopen())),

@@ -226,15 +226,6 @@ test("whatever the dependencies and the order of closing, each task is queued ex
   );
 });
 
-test("task ids are completed from their beginning, the newest first, wildcards meaning nothing", async () => {
-  using home = freshLedger();
-  for (const id of ["ui-1", "ui_2", "db-1", "ui-3"]) await home.ledger.createTask(task(id));
-  expect(await home.ledger.taskIdsLike("ui", 9)).toEqual(["ui-3", "ui_2", "ui-1"]);
-  expect(await home.ledger.taskIdsLike("ui_", 9)).toEqual(["ui_2"]);
-  expect(await home.ledger.taskIdsLike("%", 9)).toEqual([]);
-  expect(await home.ledger.taskIdsLike("", 2)).toEqual(["ui-3", "db-1"]);
-});
-
 test("the overview counts the tasks of every status and starts from nothing", async () => {
   using home = freshLedger();
   const none = { todo: 0, queued: 0, in_progress: 0, blocked: 0, done: 0, cancelled: 0 };

@@ -52,7 +52,7 @@ function task(id: string, more: Partial<NewTask> = {}): NewTask {
 }
 
 function reserving(more: Partial<Reservation> = {}): Reservation {
-  return { owner: "100:1", maxConcurrent: 25, newTask: null, notes: {}, ...more };
+  return { owner: "100:1", maxConcurrent: 25, newTask: null, mirror: null, notes: {}, ...more };
 }
 
 function told(type: EventType, at: number, more: Partial<NewEvent> = {}): NewEvent {

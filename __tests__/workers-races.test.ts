@@ -120,7 +120,7 @@ describe("a copy of a repository that has workers", () => {
   /** What a sling leaves that was killed, with whatever it had noted. */
   async function halfMade(fleet: Fleet, name: string, notes: Record<string, unknown>): Promise<void> {
     await fleet.open(async (project) => {
-      const reservation = { owner: "1:gone", maxConcurrent: 10, newTask: null, notes };
+      const reservation = { owner: "1:gone", maxConcurrent: 10, newTask: null, mirror: null, notes };
       await registerWorker(
         project,
         { name, capability: "builder", worktree: fleet.worktree(name) },

@@ -99,8 +99,8 @@ export class Context {
         if (this.output.isJson) kept += text;
         else this.output.raw(text);
       },
-      finish: async (whose) =>
-        startDetached([packageFile("bin", "overseer"), "finish", whose], project.paths.root),
+      finish: async (...words) =>
+        startDetached([packageFile("bin", "overseer"), "finish", ...words], project.paths.root),
     });
     this.output.done({ output: kept }, () => "");
   }

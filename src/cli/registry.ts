@@ -156,6 +156,13 @@ export const COMMANDS: readonly CommandSpec[] = [
     path: ["finish"],
     summary: "carry out what a worker's task close announced; its Stop hook calls this",
     arguments: [WORKER],
+    options: [
+      {
+        flags: "--if-closed",
+        meaning:
+          "announce it first, if the task is closed in its tracker; the hook that sees bd close calls this",
+      },
+    ],
     load: () => import("../commands/finish.ts"),
   },
   {

@@ -81,6 +81,14 @@ function wordsAfter(command: string, program: string): string[] {
   return found.slice(0, 10);
 }
 
+/** A first look, for whoever then asks the tracker: a command that may have closed this issue of beads. */
+export function mayHaveClosed(payload: HookPayload, taskId: string): boolean {
+  if (payload.toolName !== "Bash") return false;
+  const command = textAt(payload.toolInput, "command");
+  if (command === null || !(command.includes("bd close") || command.includes("bd done"))) return false;
+  return command.includes(taskId);
+}
+
 function textAt(value: unknown, key: string): string | null {
   if (typeof value !== "object" || value === null || !Object.hasOwn(value, key)) return null;
   const found: unknown = Reflect.get(value, key);

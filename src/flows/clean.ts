@@ -20,6 +20,7 @@ import { unknownAgent } from "./prime.ts";
 import { journal, type Project, sessionEvent, tell } from "./project.ts";
 import { assertOurs, isRunning } from "./running.ts";
 import { markDone } from "./tasks.ts";
+import { tellOrLog } from "./tracker.ts";
 import { recordUsage } from "./usage.ts";
 
 export interface WorktreeLine extends Leavings {
@@ -187,6 +188,8 @@ export async function release(
   const released = sessionEvent(session, "task.released", at, { cancelled: false });
   await ledger.unclaimTask(session.taskId, "queued", null, at, released);
   journal(project, [released]);
+  const { taskId } = session;
+  await tellOrLog(project, `giving ${taskId} back`, (tracker) => tracker.tellReleased(taskId, null));
 }
 
 /** Said to be done by its worker, and landed by hand. */

@@ -19,6 +19,7 @@ import { sendOurs } from "./mail.ts";
 import { loadManifest } from "./manifest.ts";
 import { journal, logSession, type Project, sessionEvent } from "./project.ts";
 import { assertOurs } from "./running.ts";
+import { trackerOf } from "./tracker.ts";
 import { recordUsage } from "./usage.ts";
 
 /** `task close` by a worker: it has finished, as far as it can tell. Its next Stop carries it out. */
@@ -177,6 +178,9 @@ async function finish(project: Project, session: Session): Promise<boolean> {
   await writeIdentity(project, session, reason, outcome);
   await leavePane(project, session);
   await recordUsage(project, session);
+  if (outcome.entry === null && session.taskId !== null) {
+    await (await trackerOf(project)).tellDone(session.taskId, reason);
+  }
   await ledger.endAction(id, "done", outcome.entry?.id ?? "nothing to merge", project.clock.now());
   return true;
 }

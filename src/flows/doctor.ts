@@ -1,5 +1,6 @@
 import { formatDuration } from "../domain/duration.ts";
 import { messageOf, OverseerError } from "../domain/errors.ts";
+import { BD_HINT } from "../effects/beads.ts";
 import { exists, filesBelow, move, sizeOf } from "../effects/files.ts";
 import type { Paths } from "../effects/paths.ts";
 import { run } from "../effects/run.ts";
@@ -79,23 +80,36 @@ const PROGRAMS: Program[] = [
   { name: "mulch", args: ["--version"], isNeeded: false, hint: "only for expertise from mulch" },
 ];
 
-/** As the configuration names them; a broken one has its own finding. */
-async function programNames(project: Project): Promise<Readonly<Record<string, string>>> {
+/** With `tracker: beads`. */
+const BD_NEEDED: Pick<Program, "isNeeded" | "hint"> = { isNeeded: true, hint: BD_HINT };
+
+/** As the configuration names and needs them; a broken one has its own finding. */
+async function programs(project: Project): Promise<(Program & { bin: string })[]> {
+  const plain = PROGRAMS.map((program) => ({ ...program, bin: program.name }));
   try {
     const { config } = await project.config();
-    return { git: config.git.bin, tmux: config.tmux.bin, claude: config.claude.bin };
+    const bins: Readonly<Record<string, string>> = {
+      git: config.git.bin,
+      tmux: config.tmux.bin,
+      claude: config.claude.bin,
+    };
+    const isBeads = config.tracker === "beads";
+    return plain.map((program) => ({
+      ...program,
+      bin: bins[program.name] ?? program.name,
+      ...(isBeads && program.name === "bd" ? BD_NEEDED : {}),
+    }));
   } catch (error) {
-    if (error instanceof OverseerError) return {};
+    if (error instanceof OverseerError) return plain;
     throw error;
   }
 }
 
 async function checkPrograms(project: Project): Promise<Finding[]> {
-  const names = await programNames(project);
   return await Promise.all(
-    PROGRAMS.map(async ({ name, args, isNeeded, hint }): Promise<Finding> => {
+    (await programs(project)).map(async ({ name, bin, args, isNeeded, hint }): Promise<Finding> => {
       try {
-        const result = await run([names[name] ?? name, ...args], {
+        const result = await run([bin, ...args], {
           env: project.env,
           cwd: project.paths.root,
           timeoutMs: 20_000,

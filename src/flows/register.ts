@@ -38,8 +38,8 @@ export async function registerWorker(
     previous && reservation
       ? await project.ledger.succeedSession(previous, session, reservation)
       : await project.ledger.registerSession(session, reservation);
-  if (reservation?.newTask) {
-    const task = reservation.newTask;
+  const task = reservation?.newTask ?? reservation?.mirror;
+  if (task) {
     journal(project, [
       { at: task.at, type: "task.created", taskId: task.id, data: { task, status: "queued" } },
     ]);

@@ -15,6 +15,7 @@ import { discard, examineLeavings, isSafe, takeBack } from "./leavings.ts";
 import { journal, logSession, type Project, sessionEvent } from "./project.ts";
 import { isLost, isRunning, otherHome } from "./running.ts";
 import { carryOutStop } from "./stop.ts";
+import { tellOrLog } from "./tracker.ts";
 import { recordEnded } from "./usage.ts";
 
 /** What a process that was killed, or a worker that died, has left behind. */
@@ -237,6 +238,8 @@ async function giveBackTask(project: Project, session: Session, action: Action):
   const event = sessionEvent(session, "task.released", at, { cancelled: isNew });
   await project.ledger.unclaimTask(session.taskId, isNew ? "cancelled" : "queued", reason, at, event);
   journal(project, [event]);
+  const { taskId } = session;
+  await tellOrLog(project, `giving ${taskId} back`, (tracker) => tracker.tellReleased(taskId, reason));
 }
 
 /** A sling clears its place before it makes anything there: a removal that it had begun is brought to its end. */

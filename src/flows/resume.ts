@@ -17,7 +17,7 @@ import { type Caller, logSession, type Project, sessionEvent } from "./project.t
 import { type Registered, registerWorker } from "./register.ts";
 import { assertOurs, isBeingMade, isRunning } from "./running.ts";
 import { handoffOf, readSpec } from "./spawn.ts";
-import { showTask } from "./tasks.ts";
+import { workersTask } from "./tasks.ts";
 import { recordUsage } from "./usage.ts";
 
 /** Whether there is anything to resume: it has ended without being done, or its process is gone. */
@@ -64,7 +64,7 @@ export async function resumeWorker(
   }
   const bin = await assertPrograms(project);
   const definition = chooseDefinition(await loadManifest(project), session.capability);
-  const task = await showTask(project, session.taskId ?? "");
+  const task = await workersTask(project, session.taskId ?? "");
   const given = await givenBefore(project, session);
   const { registered, isAnew } = await takeOver(project, session.id, given);
   const next = registered.session;
@@ -156,6 +156,7 @@ async function succeed(project: Project, session: Session, given: Given): Promis
     owner,
     maxConcurrent: config.agents.maxConcurrent,
     newTask: null,
+    mirror: null,
     notes: { ...given },
   };
   return await registerWorker(project, { ...same, ...conversation }, reservation, session);

@@ -8,7 +8,7 @@ import { firstPrompt, type SpawnStep, spawnPause } from "../domain/spawn.ts";
 import { exists, kindOf, readBytes, realPath } from "../effects/files.ts";
 import { processMark } from "../effects/processes.ts";
 import { addWorktree, commitOf, listWorktrees } from "../effects/worktrees.ts";
-import type { NewTask, Session, Task } from "../store/contract.ts";
+import type { Session, Task } from "../store/contract.ts";
 import { release } from "./clean.ts";
 import { expertiseFor, type Notice } from "./expertise.ts";
 import { assertLive, assertPrograms, awaitStart, launch } from "./launch.ts";
@@ -25,10 +25,11 @@ import {
 import { type Lineage, lineageOf } from "./lineage.ts";
 import { chooseDefinition, loadManifest } from "./manifest.ts";
 import { type Brief, copyIncluded, runSetup, userHooks, writeInstructions } from "./prepare.ts";
-import { type Caller, journal, type Project, sessionEvent } from "./project.ts";
+import { type Caller, cleaner, journal, type Project, sessionEvent } from "./project.ts";
 import { type Registered, registerWorker } from "./register.ts";
 import { repairWorkers, undoSpawn } from "./repair.ts";
-import { draftTask, MAX_TITLE, showTask } from "./tasks.ts";
+import { draftTask, MAX_TITLE, showTask, workersTask } from "./tasks.ts";
+import { tellOrLog, trackerOf, type Work } from "./tracker.ts";
 
 export interface SlingRequest {
   /** A task's id, or the text of a new one. */
@@ -50,8 +51,7 @@ interface Plan {
   bin: string;
   definition: Definition;
   lineage: Lineage;
-  task: Task | NewTask;
-  isNewTask: boolean;
+  work: Work;
   spec: Brief["spec"];
   base: { name: string; commit: string };
   model: string | null;
@@ -70,7 +70,9 @@ export async function sling(project: Project, caller: Caller, request: SlingRequ
   assertAgentName(request.name);
   await repairWorkers(project);
   const plan = await planSpawn(project, caller, request);
-  const registered = await reserve(project, request, plan);
+  const registered = await reserve(project, request, plan).catch((error: unknown) =>
+    withdraw(project, request.name, plan.work, error),
+  );
   const { session } = registered;
   try {
     await makeWorktree(project, session, plan);
@@ -99,28 +101,32 @@ async function planSpawn(project: Project, caller: Caller, request: SlingRequest
   const bin = await assertPrograms(project);
   const lineage = await lineageOf(project, caller, manifest, definition, request);
   await assertNoPause(project);
-  const { task, isNewTask } = await taskOf(project, caller, request);
   const { config } = await project.config();
-  const branch = `overseer/${request.name}/${task.id}`;
-  const previous = await project.ledger.currentSession(request.name);
-  const [base, leavings] = await Promise.all([
+  const [base, worktree] = await Promise.all([
     baseOf(project, request.base),
-    removableLeavings(project, request.name, branch, previous),
+    worktreePath(project, request.name),
   ]);
-  return {
-    bin,
-    definition,
-    lineage,
-    task,
-    isNewTask,
-    spec: readSpec(project, request.spec),
-    base,
-    model: request.model ?? config.agents.model ?? definition.model,
-    worktree: await worktreePath(project, request.name),
-    branch,
-    leavings,
-    previous,
-  };
+  const spec = readSpec(project, request.spec);
+  const model = request.model ?? config.agents.model ?? definition.model;
+  const previous = await project.ledger.currentSession(request.name);
+  const leavings = await removableLeavings(project, request.name, previous);
+  // The last that can be refused for what was typed: with a tracker elsewhere, a new task is made there now.
+  const work = await workOf(project, caller, request);
+  const branch = `overseer/${request.name}/${work.id}`;
+  await assertFreeBranch(project, branch, leavings?.branch ?? null).catch((error: unknown) =>
+    withdraw(project, request.name, work, error),
+  );
+  return { bin, definition, lineage, work, spec, base, model, worktree, branch, leavings, previous };
+}
+
+/** A task that was made elsewhere for a worker that is refused is closed there. Killed before, it stays open. */
+async function withdraw(project: Project, name: string, { id, mirror }: Work, why: unknown): Promise<never> {
+  if (mirror?.isNew) {
+    await tellOrLog(project, `closing ${id}`, (tracker) =>
+      tracker.tellReleased(id, `${name} could not be started`),
+    );
+  }
+  throw why;
 }
 
 async function assertNoPause(project: Project): Promise<void> {
@@ -138,12 +144,14 @@ async function assertNoPause(project: Project): Promise<void> {
   );
 }
 
-async function taskOf(
-  project: Project,
-  caller: Caller,
-  { what, files }: SlingRequest,
-): Promise<{ task: Task | NewTask; isNewTask: boolean }> {
-  if (isTaskId(what)) return { task: await showTask(project, what), isNewTask: false };
+async function workOf(project: Project, caller: Caller, { what, files }: SlingRequest): Promise<Work> {
+  const tracker = await trackerOf(project);
+  if (isTaskId(what)) {
+    const task = await showTask(project, what);
+    const clean = await cleaner(project);
+    const cleaned = { ...task, title: clean(task.title), body: clean(task.body) };
+    return tracker.takeUp(cleaned, caller.name, project.clock.now());
+  }
   if (!/\S\s+\S/.test(what)) {
     throw new OverseerError(
       "task_id_invalid",
@@ -154,7 +162,7 @@ async function taskOf(
     );
   }
   const draft = { ...titleAndBody(what.trim()), priority: "normal" as const, tags: [], dependsOn: [] };
-  return { task: await draftTask(project, caller, { ...draft, files }), isNewTask: true };
+  return await tracker.begin(await draftTask(project, caller, { ...draft, files }));
 }
 
 /** A first line that is too long for a title is told in full below it. */
@@ -210,7 +218,6 @@ export function readSpec({ paths, cwd }: Project, given: string | undefined): Br
 async function removableLeavings(
   project: Project,
   name: string,
-  branch: string,
   previous: Session | null,
 ): Promise<Leavings | null> {
   if (previous && isLive(previous.state)) throw nameTaken(name);
@@ -219,8 +226,12 @@ async function removableLeavings(
   if (!previous && kindOf(place) !== "missing") throw placeTaken(place);
   const leavings = await (previous ? examineLeavings(project, previous) : staleRecord(project, name, place));
   if (leavings && !isSafe(leavings)) throw refusal(leavings, previous);
-  const way = await branchInTheWay(project, branch, leavings?.branch ?? null);
-  if (way === null) return leavings;
+  return leavings;
+}
+
+async function assertFreeBranch(project: Project, branch: string, own: string | null): Promise<void> {
+  const way = await branchInTheWay(project, branch, own);
+  if (way === null) return;
   throw new OverseerError("branch_exists", `there is a branch ${way} already`, {
     hint: `choose another name, or: git branch -m ${way} another/name`,
   });
@@ -260,7 +271,7 @@ async function reserve(project: Project, request: SlingRequest, plan: Plan): Pro
   const registration = {
     name: request.name,
     capability: request.capability,
-    taskId: plan.task.id,
+    taskId: plan.work.id,
     worktree: plan.worktree,
     branch: plan.branch,
     baseCommit: plan.base.commit,
@@ -270,7 +281,8 @@ async function reserve(project: Project, request: SlingRequest, plan: Plan): Pro
   const reservation = {
     owner: await selfMark(),
     maxConcurrent: config.agents.maxConcurrent,
-    newTask: plan.isNewTask ? (plan.task as NewTask) : null,
+    newTask: plan.work.newTask,
+    mirror: plan.work.mirror,
     notes: { spec: plan.spec && `${project.paths.root}/${plan.spec.path}`, base: plan.base.name },
   };
   return await registerWorker(project, registration, reservation);
@@ -314,7 +326,7 @@ async function stagger(project: Project): Promise<void> {
 
 async function prepare(project: Project, session: Session, plan: Plan, notice: Notice): Promise<Brief> {
   await note(project, session, "prepare");
-  const task = await showTask(project, plan.task.id);
+  const task = await workersTask(project, plan.work.id);
   const { definition, spec, base, worktree } = plan;
   const handoff = await handoffOf(project, session);
   const expertise = await expertiseFor(project, worktree, notice);
@@ -348,6 +360,7 @@ async function claim(project: Project, session: Session, task: Task): Promise<vo
   const event = sessionEvent(session, "task.claimed", at, { by: session.name });
   await project.ledger.claimTask(task.id, at, event);
   journal(project, [event]);
+  await (await trackerOf(project)).tellClaimed(task.id);
 }
 
 /** Whoever does not wait leaves it to the next sling, or to doctor, to find a worker that never began. */

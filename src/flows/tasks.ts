@@ -1,25 +1,24 @@
 import { OverseerError } from "../domain/errors.ts";
 import { assertTaskId, quote } from "../domain/names.ts";
 import { nearestFew } from "../domain/nearest.ts";
-import { newTaskId } from "../effects/ids.ts";
-import type { ClosedTask, NewTask, Task, TaskFilter } from "../store/contract.ts";
+import type { ClosedTask, Task, TaskFilter } from "../store/contract.ts";
 import { announceCompletion } from "./complete.ts";
-import { type Caller, cleaner, journal, type Project } from "./project.ts";
+import { type Caller, cleaner, type Project } from "./project.ts";
+import { type NewWork, trackerOf } from "./tracker.ts";
 
 export type { Task };
 
 export const MAX_TITLE = 200;
 const MAX_BODY = 64 * 1024;
 
-export type TaskDraft = Omit<NewTask, "id" | "at" | "actor">;
+export type TaskDraft = Omit<NewWork, "at" | "actor">;
 
-/** Checked, and with an id: what is still missing is the row. */
-export async function draftTask(project: Project, caller: Caller, draft: TaskDraft): Promise<NewTask> {
+/** Checked and cleaned, and nowhere yet. */
+export async function draftTask(project: Project, caller: Caller, draft: TaskDraft): Promise<NewWork> {
   assertDraft(draft);
   const clean = await cleaner(project);
   return {
     ...draft,
-    id: newTaskId(),
     title: clean(draft.title.trim()),
     body: clean(draft.body),
     at: project.clock.now(),
@@ -28,12 +27,8 @@ export async function draftTask(project: Project, caller: Caller, draft: TaskDra
 }
 
 export async function createTask(project: Project, caller: Caller, draft: TaskDraft): Promise<Task> {
-  const task = await draftTask(project, caller, draft);
-  const created = await project.ledger.createTask(task);
-  journal(project, [
-    { at: task.at, type: "task.created", taskId: task.id, data: { task, status: created.status } },
-  ]);
-  return created;
+  const work = await draftTask(project, caller, draft);
+  return await (await trackerOf(project)).create(work);
 }
 
 /**
@@ -61,10 +56,11 @@ export async function closeTask(
   const clean = (await cleaner(project))(reason.trim());
   if (caller.kind === "worker") {
     await announceCompletion(project, caller.session, clean);
-    return { task: await showTask(project, id), queued: [] };
+    return { task: await workersTask(project, id), queued: [] };
   }
-  await assertNobodyAtIt(project, id);
-  return await markDone(project, id, clean, caller.name);
+  const task = await showTask(project, id);
+  await assertNobodyAtIt(project, task.id);
+  return await markDone(project, task.id, clean, caller.name);
 }
 
 /** Its worker would never be done with a task that is closed already. */
@@ -82,39 +78,38 @@ export async function markDone(
   reason: string,
   actor: string,
 ): Promise<ClosedTask> {
-  const at = project.clock.now();
-  const closed = await project.ledger.closeTask(id, { reason, actor, at });
-  const { status, reason: kept } = closed.task;
-  journal(project, [
-    { at, type: "task.closed", taskId: id, data: { status, reason: kept, actor } },
-    ...closed.queued.map((ready) => ({
-      at,
-      type: "task.queued" as const,
-      taskId: ready,
-      data: { after: id },
-    })),
-  ]);
-  return closed;
+  return await (await trackerOf(project)).close(id, { reason, actor, at: project.clock.now() });
 }
 
 /** Open ones first, the most urgent first within. */
-export function listTasks(project: Project, filter: TaskFilter): Promise<Task[]> {
-  return project.ledger.listTasks(filter);
+export async function listTasks(project: Project, filter: TaskFilter): Promise<Task[]> {
+  return await (await trackerOf(project)).list(filter);
 }
 
 export async function showTask(project: Project, id: string): Promise<Task> {
   assertTaskId(id);
-  const task = await project.ledger.findTask(id);
+  const tracker = await trackerOf(project);
+  const task = await tracker.find(id);
   if (task) return task;
-  const begun = await project.ledger.taskIdsLike(id, 3);
-  const near = begun.length > 0 ? begun : nearestFew(id, await taskIds(project), 3);
-  throw new OverseerError("task_unknown", `there is no task ${quote(id)}`, {
-    hint: near.length > 0 ? `did you mean ${near.join(" or ")}?` : "overseer task list",
-  });
+  const known = (await tracker.list({})).map((other) => other.id);
+  const begun = known
+    .filter((other) => other.startsWith(id))
+    .slice(-3)
+    .toReversed();
+  throw unknownTask(id, begun.length > 0 ? begun : nearestFew(id, known, 3));
 }
 
-async function taskIds({ ledger }: Project): Promise<string[]> {
-  return (await ledger.listTasks({})).map(({ id }) => id);
+/** As the ledger has it, which is what decides about a worker. */
+export async function workersTask({ ledger }: Project, id: string): Promise<Task> {
+  const task = await ledger.findTask(id);
+  if (task) return task;
+  throw unknownTask(id, []);
+}
+
+function unknownTask(id: string, near: readonly string[]): OverseerError {
+  return new OverseerError("task_unknown", `there is no task ${quote(id)}`, {
+    hint: near.length > 0 ? `did you mean ${near.join(" or ")}?` : "overseer task list",
+  });
 }
 
 function assertDraft(draft: TaskDraft): void {

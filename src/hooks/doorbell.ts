@@ -40,15 +40,15 @@ async function ring(
     claudePid: Number(CLAUDE_PID) || process.ppid,
     now: Date.now(),
     print: writeStdout,
-    finish: (name) => startFinishing(root, name),
+    finish: (name, ...options) => startFinishing(root, [name, ...options]),
   });
 }
 
 /** The one thing that takes git and tmux: not while Claude Code waits for the hook. */
-async function startFinishing(root: string, name: string): Promise<void> {
+async function startFinishing(root: string, words: readonly string[]): Promise<void> {
   const { startDetached } = await import("../effects/run.ts");
   const entry = process.argv[1] ?? "";
-  startDetached([`${entry.slice(0, entry.lastIndexOf("/dist/"))}/bin/overseer`, "finish", name], root);
+  startDetached([`${entry.slice(0, entry.lastIndexOf("/dist/"))}/bin/overseer`, "finish", ...words], root);
 }
 
 async function isQuiet(root: string): Promise<boolean> {

@@ -1,8 +1,9 @@
 import type { Denial } from "../domain/guard-facts.ts";
 import { type HookEvent, toHookEvent } from "../domain/hook-event.ts";
 import { type HookPayload, readPayload } from "../domain/hook-payload.ts";
+import { mayHaveClosed } from "../domain/tool-call.ts";
 import { pathsOf } from "../effects/paths.ts";
-import type { Recorded, SessionKey } from "../store/contract.ts";
+import type { Recorded, Session, SessionKey } from "../store/contract.ts";
 import { bringMail } from "./mail.ts";
 import { recordTurn, withLedger } from "./record.ts";
 
@@ -19,8 +20,8 @@ export interface HookCall {
   claudePid: number;
   now: number;
   print(text: string): void;
-  /** Starts, detached, what a worker's completion takes. */
-  finish(name: string): Promise<void>;
+  /** Starts `overseer finish`, detached: what a worker's completion takes. */
+  finish(name: string, ...options: string[]): Promise<void>;
 }
 
 /** The orchestrator is the person's own session: its turns are recorded, what it does in them is not. */
@@ -47,10 +48,17 @@ export async function handleHook(call: HookCall, denial: Denial | null = null): 
   const recorded = isRecorded
     ? await withLedger(paths, (ledger) => recordTurn(call, paths, ledger, denial))
     : null;
+  if (recorded?.isCurrent) await noticeClosing(call, recorded.session);
   if (!isForThisSession(call, recorded)) return;
   const hasMore = await bringMail(call, paths, recorded);
   // Mail at the end of its turn gives it another one.
   if (recorded?.isCompleting && !hasMore) await call.finish(recorded.session.name);
+}
+
+/** `bd close` of its own task says what `overseer task close` says. Whether it did that, takes more than a hook's time. */
+async function noticeClosing(call: HookCall, { name, taskId }: Session): Promise<void> {
+  if (call.event !== "PostToolUse" || taskId === null) return;
+  if (mayHaveClosed(call.payload, taskId)) await call.finish(name, "--if-closed");
 }
 
 /** Not for a late hook of an older incarnation, nor for a subagent: what they were shown would reach nobody. */

@@ -92,6 +92,8 @@ export interface Reservation {
   maxConcurrent: number;
   /** The task, where it is made together with its worker. */
   newTask: NewTask | null;
+  /** The task as a tracker outside of the ledger has it, which the ledger's row follows. */
+  mirror: MirroredTask | null;
   /** What else a later incarnation must know. */
   notes: Readonly<Record<string, unknown>>;
 }
@@ -251,6 +253,13 @@ export interface NewTask {
   actor: string;
 }
 
+/** A task that is kept elsewhere. */
+export interface MirroredTask extends NewTask {
+  status: TaskStatus;
+  /** Made there for this very worker. */
+  isNew: boolean;
+}
+
 export interface TaskFilter {
   status?: TaskStatus;
   isOpen?: boolean;
@@ -280,7 +289,6 @@ export interface Tasks {
     at: number,
     event: NewEvent,
   ): Promise<void>;
-  taskIdsLike(prefix: string, limit: number): Promise<string[]>;
 }
 
 export interface StoredEvent {

@@ -1,7 +1,7 @@
 import { OverseerError } from "../../domain/errors.ts";
 import { assertMove } from "../../domain/machine.ts";
 import { isOpen, type Priority, TASK_MOVES, type TaskKind, type TaskStatus } from "../../domain/task.ts";
-import type { NewTask, Task, TaskFilter, Tasks } from "../contract.ts";
+import type { MirroredTask, NewTask, Task, TaskFilter, Tasks } from "../contract.ts";
 import type { Connection } from "./connection.ts";
 import { insertEvent } from "./events.ts";
 
@@ -77,16 +77,6 @@ export function tasksIn(connection: Connection): Tasks {
         insertEvent(connection, event);
       });
     },
-
-    async taskIdsLike(prefix, limit) {
-      const rows = connection.all<{ id: string }>(
-        "SELECT id FROM tasks WHERE kind <> 'goal' AND substr(id, 1, ?) = ? ORDER BY seq DESC LIMIT ?",
-        prefix.length,
-        prefix,
-        limit,
-      );
-      return rows.map((row) => row.id);
-    },
   };
 }
 
@@ -111,6 +101,48 @@ export function createTask(connection: Connection, task: NewTask): Task {
     data: { actor: task.actor, title: task.title, status },
   });
   return created;
+}
+
+/** The row of a task that is kept elsewhere becomes what it is there, with those dependencies that the ledger knows. */
+export function mirrorTask(connection: Connection, { status, isNew: _, ...mirror }: MirroredTask): void {
+  const dependsOn = mirror.dependsOn.filter((id) => findTask(connection, id) !== null);
+  const task = { ...mirror, dependsOn };
+  const reason = status === "blocked" ? "its tracker says so" : null;
+  const known = findTask(connection, task.id);
+  if (known) return follow(connection, known, task, status, reason);
+  insertTask(connection, task, status, reason);
+  insertEvent(connection, {
+    at: task.at,
+    type: "task.created",
+    taskId: task.id,
+    data: { actor: task.actor, title: task.title, status },
+  });
+}
+
+/** From any state to any other: the machine is the tracker's own. */
+function follow(
+  connection: Connection,
+  known: Task,
+  task: NewTask,
+  status: TaskStatus,
+  reason: string | null,
+): void {
+  connection.run(
+    `UPDATE tasks SET title = ?, body = ?, tags = ?, priority = ?, status = ?, reason = ?, updated_at = ?,
+       ended_at = ?, version = version + 1 WHERE id = ? AND version = ?`,
+    task.title,
+    task.body,
+    JSON.stringify(task.tags),
+    task.priority,
+    status,
+    reason,
+    task.at,
+    isOpen(status) ? null : task.at,
+    known.id,
+    known.version,
+  );
+  connection.run("DELETE FROM task_dependencies WHERE task_id = ?", known.id);
+  insertDependencies(connection, task);
 }
 
 interface Close {
@@ -159,6 +191,10 @@ export function insertTask(
     task.at,
     isOpen(status) ? null : task.at,
   );
+  insertDependencies(connection, task);
+}
+
+function insertDependencies(connection: Connection, task: Pick<NewTask, "id" | "dependsOn">): void {
   for (const id of task.dependsOn) {
     connection.run(
       "INSERT OR IGNORE INTO task_dependencies (task_id, depends_on) VALUES (?, ?)",

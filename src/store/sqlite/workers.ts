@@ -10,7 +10,7 @@ import { insertAction } from "./actions.ts";
 import type { Connection } from "./connection.ts";
 import { insertEvent } from "./events.ts";
 import { COLUMNS, LIVE, register, rowOf, type SessionRow, toSession } from "./sessions.ts";
-import { closeIfOpen, createTask, findTask } from "./tasks.ts";
+import { closeIfOpen, createTask, findTask, mirrorTask } from "./tasks.ts";
 
 const NEWEST = "seq = (SELECT max(seq) FROM sessions AS other WHERE other.name = sessions.name)";
 
@@ -134,18 +134,23 @@ function assertRested(connection: Connection, name: string): void {
 function reserve(connection: Connection, session: NewSession, reservation: Reservation): Session {
   assertRoom(connection, reservation.maxConcurrent);
   assertFreeFiles(connection, session);
+  if (reservation.mirror) mirrorTask(connection, reservation.mirror);
   if (reservation.newTask) createTask(connection, reservation.newTask);
   else if (session.taskId) assertFreeTask(connection, session.taskId, session.name);
   insertAction(connection, {
     id: session.id,
     kind: "spawn",
     subject: session.name,
-    payload: { ...reservation.notes, step: "reserve", isNewTask: reservation.newTask !== null },
+    payload: { ...reservation.notes, step: "reserve", isNewTask: isNewTask(reservation) },
     state: "running",
     owner: reservation.owner,
     at: session.startedAt,
   });
   return register(connection, session);
+}
+
+function isNewTask({ newTask, mirror }: Reservation): boolean {
+  return newTask !== null || mirror?.isNew === true;
 }
 
 function assertRoom(connection: Connection, maxConcurrent: number): void {

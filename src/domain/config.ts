@@ -116,7 +116,7 @@ const KEYS = {
   tracker: choice(["builtin", "beads"], "where tasks are kept: builtin or beads"),
   mulch: {
     enabled: flag(true, "give workers mulch's expertise where mulch is installed"),
-    domains: list([], "domains of expertise to give"),
+    domains: list([], "domains of expertise to give; none means all"),
     primeFormat: choice(["markdown", "xml", "json"], "markdown, xml or json"),
   },
   claude: { bin: text("claude", "name in PATH, or path") },

@@ -21,7 +21,8 @@ beforeAll(async () => {
   mulch("add", "api");
   mulch("add", "ui");
   mulch("record", "api", "--type", "convention", "Answers are never cached");
-  mulch("record", "ui", "--type", "convention", "Buttons are green");
+  const about = ["--name", "Buttons", "--description", "Buttons are green", "--files", "src/button.ts"];
+  mulch("record", "ui", "--type", "pattern", ...about);
   fleet.repo.git("add", ".mulch", ".gitattributes");
   fleet.repo.git("commit", "--quiet", "--message", "expertise");
 });
@@ -74,6 +75,8 @@ function expertise(worker = name): string {
 
 describe("mulch's expertise", () => {
   test("of all domains stands in a new worker's instructions, and nothing of the user's is touched", async () => {
+    // Of a file that nobody has changed just now, while another is: mulch by itself would leave it out.
+    fleet.repo.write("other.txt", "changed\n");
     const before = fleet.repo.git("status", "--porcelain");
     const { exitCode, stderr } = await sling();
     expect([exitCode, stderr]).toEqual([0, ""]);
@@ -84,7 +87,7 @@ describe("mulch's expertise", () => {
   });
 
   test.each([
-    ["markdown", "### Conventions"],
+    ["markdown", "### Patterns"],
     ["xml", '<domain name="ui"'],
     ["json", '"domain": "ui"'],
   ])("of the configured domains alone, in %s", async (format, mark) => {

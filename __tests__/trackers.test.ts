@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { readPayload } from "../src/domain/hook-payload.ts";
 import { mayHaveClosed } from "../src/domain/tool-call.ts";
@@ -299,6 +299,21 @@ describe("a bd that is not as it should be", () => {
     expect(await row(id)).toMatchObject({ status: "queued" });
     expect(fleet.repo.git("branch", "--list", `overseer/${name}/*`)).toBe("");
     expect((await fleet.session(name)).state).toBe("failed");
+  });
+
+  test("that does not close what is done is told again by whoever repairs", async () => {
+    const id = issue("Not to be closed yet");
+    const env = broken(`case "$1" in close) echo no >&2; exit 1;; esac; real_bd "$@"`);
+    await sling(id, { ...env, STAND_IN_DOES: `overseer task close ${id} --reason 'Nothing to do.'` });
+    const log = join(fleet.root, ".overseer/logs/errors.log");
+    const isTried = () => existsSync(log) && readFileSync(log, "utf8").includes(`finishing ${name}`);
+    await until("it was tried", isTried, { timeoutMs: 30_000 });
+    expect(statusOf(id)).toBe("in_progress");
+    expect(await row(id)).toMatchObject({ status: "done" });
+    await overseer(["doctor", "--fix"]);
+    expect(issueAt(fleet.root, id)).toMatchObject({ status: "closed", close_reason: "Nothing to do." });
+    const results = await fleet.open((project) => project.mail.listMessages({ from: name, limit: 9 }));
+    expect(results.map(({ type }) => type)).toEqual(["result"]);
   });
 
   test("doctor tells the version, and with tracker: beads misses it", async () => {

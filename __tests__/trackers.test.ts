@@ -425,6 +425,16 @@ describe("sling with beads", () => {
     expect(await ids("list", "--all")).toEqual(before);
 
     name = `${name}-b`;
+    fleet.repo.git("branch", `overseer/${name}`);
+    expect((await overseer(slinging("No room for its branch"))).error().code).toBe("branch_exists");
+    const [withdrawn = ""] = (await ids("list", "--all")).filter((id) => !before.includes(id));
+    expect(issueAt(fleet.root, withdrawn)).toMatchObject({
+      title: "No room for its branch",
+      status: "closed",
+    });
+    before.push(withdrawn);
+
+    name = `${name}-c`;
     const config = readFileSync(join(fleet.root, ".overseer/config.yaml"), "utf8");
     fleet.repo.write(".overseer/config.yaml", `${config}worktrees: { setup: exit 7 }\n`);
     const failed = await overseer(slinging("Not to be begun"));

@@ -109,7 +109,10 @@ export function mirrorTask(connection: Connection, { status, isNew: _, ...mirror
   const task = { ...mirror, dependsOn };
   const reason = status === "blocked" ? "its tracker says so" : null;
   const known = findTask(connection, task.id);
-  if (known) return follow(connection, known, task, status, reason);
+  if (known) {
+    follow(connection, known, task, status, reason);
+    return;
+  }
   insertTask(connection, task, status, reason);
   insertEvent(connection, {
     at: task.at,

@@ -78,6 +78,8 @@ describe("status", () => {
       isLost: false,
       ahead: null,
       behind: null,
+      cost: null,
+      tokens: { input: 0, output: 0, cacheRead: 0, cacheWrite5m: 0, cacheWrite1h: 0 },
     });
     for (const time of [startedAt, lastActivityAt])
       expect(new Date(String(time)).toISOString()).toBe(String(time));

@@ -177,6 +177,8 @@ export function startModel(tell: (model: Model) => void = () => {}): Model {
 export class Model implements AsyncDisposable {
   readonly requests: ModelRequest[] = [];
   readonly failures: string[] = [];
+  /** What each answer in a conversation said that it used, whether its claude heard it or not. */
+  readonly sent: Required<Usage>[] = [];
   readonly [Symbol.asyncDispose] = () => this.stop();
   private readonly stories: Story[] = [];
   private readonly tellings = new Map<string, Telling>();
@@ -263,7 +265,7 @@ export class Model implements AsyncDisposable {
     if (!match) {
       const prompt = body.messages.flatMap(promptTexts).at(-1);
       this.failures.push(`no story matches session ${sessionId}, whose last prompt is: ${prompt}`);
-      return answer(body, speech("done"));
+      return this.answer(body, speech("done"));
     }
     const { story, ordinal, said } = match;
     const telling = this.telling(story, sessionId, ordinal);
@@ -273,7 +275,7 @@ export class Model implements AsyncDisposable {
       if (story.epilogue === undefined) {
         this.failures.push(`story ${story.name} was over, but session ${sessionId} asked once more`);
       }
-      return answer(body, speech(story.epilogue ?? "done"));
+      return this.answer(body, speech(story.epilogue ?? "done"));
     }
     for (const name of turn.gates) await this.pass(name, gone);
     // Its claude was killed while it waited: nobody hears the answer, the resumed conversation asks again.
@@ -285,9 +287,14 @@ export class Model implements AsyncDisposable {
       this.failures.push(`story ${story.name}, turn ${index + 1}: expected ${wanted}, found ${found}`);
     }
     telling.isFinished ||= index === story.turns.length - 1;
-    if (turn.reply.kind === "content") return answer(body, turn.reply, story.callId(index));
+    if (turn.reply.kind === "content") return this.answer(body, turn.reply, story.callId(index));
     telling.failed.add(index);
     return Response.json(turn.reply.body, { status: turn.reply.status, headers: turn.reply.headers });
+  }
+
+  private answer(body: MessagesBody, reply: ContentReply, callId?: string): Response {
+    this.sent.push({ ...defaultUsage, ...reply.usage });
+    return answer(body, reply, callId);
   }
 
   private telling(story: Story, sessionId: string, ordinal: number): Telling {

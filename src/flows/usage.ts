@@ -65,8 +65,9 @@ export async function readUsage(
   { most = Number.POSITIVE_INFINITY, memory = new Map() }: { most?: number; memory?: Memory } = {},
 ): Promise<UsageReport> {
   const { ledger } = project;
-  const bySession = await ledger.recordedUsage(sessions.map(({ id }) => id));
   const fresh = await count(project, sessions, most, memory);
+  // After that: whoever records meanwhile what was just read must not make it missing in both.
+  const bySession = await ledger.recordedUsage(sessions.map(({ id }) => id));
   const counted = await ledger.countedAnswers(fresh.answers);
   const known = new Map(counted.map((answer) => [answerKey(answer), answer]));
   for (const answer of fresh.answers) {

@@ -115,7 +115,10 @@ describe("sling refuses, making and running nothing:", () => {
     await fleet.overseer(["task", "close", closed, "--reason", "done"]);
     waiting = await create("Comes later", "--depends", free);
     taken = (await fleet.sling("bea", "Hold this task for long", "--files", "held")).taskId;
-    await fleet.untilState("bea", "idle");
+    const { logFolder } = await fleet.untilState("bea", "idle");
+    // The hook writes its logs once the row says so.
+    const log = `${fleet.root}/.overseer/logs/${logFolder}/session.log`;
+    await until("that is in its log", () => readFileSync(log, "utf8").includes("turn_ended"));
   });
   afterAll(async () => {
     await fleet[Symbol.asyncDispose]();

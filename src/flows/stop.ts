@@ -113,7 +113,7 @@ async function processesOf(project: Project, session: Session): Promise<string[]
 }
 
 const LOOK_AGAIN_MS = 20;
-const PATIENCE_MS = 3_000;
+const PATIENCE_MS = 10_000;
 
 /** Whoever is just starting it sees at its next step that it was stopped; killed before that, it is left to the next. */
 async function fateOf(project: Project, { id }: Session): Promise<Stopped["worktree"]> {

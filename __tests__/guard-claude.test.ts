@@ -99,7 +99,8 @@ test("no push of a worker reaches a remote, whether or not the guard sees it, an
     join(outside.path, name),
   );
   if (!bare || !apart || !rewritten) throw new Error("there are three remotes");
-  const repo = tempRepo({ files: FILES });
+  // The guard is there also where the repository wants no hooks.
+  const repo = tempRepo({ files: { ...FILES, ".claude/settings.json": '{"disableAllHooks": true}' } });
   for (const folder of [bare, apart, rewritten]) {
     mkdirSync(folder);
     repo.git("init", "--quiet", "--bare", folder);

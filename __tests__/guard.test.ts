@@ -62,18 +62,18 @@ async function post(facts: Partial<GuardFacts> = {}): Promise<Post> {
 test("a path is judged by where it leads", async () => {
   await using here = await post({ fileScope: ["src", "link-in"] });
   const { at, worktree, asked } = here;
-  mkdirSync(join(worktree, "src/deep/er"), { recursive: true });
+  mkdirSync(join(worktree, "src/deep/er/est"), { recursive: true });
   mkdirSync(join(at.scratch, "elsewhere/deep"), { recursive: true });
   symlinkSync(join(at.scratch, "elsewhere"), join(worktree, "src/out"));
   symlinkSync(join(at.scratch, "not-there-yet.txt"), join(worktree, "src/dangling"));
   symlinkSync(join(at.root, "README.md"), join(worktree, "src/readme"));
   symlinkSync("deep", join(worktree, "src/in"));
-  symlinkSync("deep/er", join(worktree, "src/deeper"));
+  symlinkSync("deep/er/est", join(worktree, "src/deepest"));
   symlinkSync("round", join(worktree, "src/round"));
   symlinkSync(join(worktree, ".git"), join(worktree, "src/git"));
   const write = (path: string) => asked("Write", { file_path: path, content: "x" });
 
-  for (const path of ["src/a.ts", "src/in/a.ts", `${worktree}/src/deeper/a.ts`, "src/deep/../b.ts"]) {
+  for (const path of ["src/a.ts", "src/in/a.ts", `${worktree}/src/deepest/a.ts`, "src/deep/../b.ts"]) {
     expect({ path, denied: await write(path) }).toEqual({ path, denied: null });
   }
   expect(await write("src/out/a.ts")).toContain(`${at.scratch}/elsewhere/a.ts is outside of your worktree`);
@@ -82,7 +82,7 @@ test("a path is judged by where it leads", async () => {
   expect(await write("../../../README.md")).toContain(`Your copy is ${worktree}/README.md`);
   expect(await write("src/out/../../x")).not.toBeNull();
   // A program that takes the dots away first writes beside the worktree here.
-  expect(await write("src/deeper/../../../../x")).not.toBeNull();
+  expect(await write("src/deepest/../../../x")).toContain("is in the worktree of another worker");
   expect(await write("src/round")).toContain("circle of links");
   expect(await write("src/git")).toContain(".git is overseer's or git's own");
   expect(await write(".claude/CLAUDE.md")).toContain("holds your orders");

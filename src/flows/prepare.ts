@@ -161,7 +161,9 @@ async function renderSettings(project: Project, definition: Definition): Promise
   const settings = withHooks(theirs, hookGroups("worker", hookProgram(), project.paths.root));
   const deny = isReadOnly(definition) ? { deny: ["Edit", "Write", "NotebookEdit"] } : {};
   const permissions = { defaultMode: config.agents.permissionMode, allow: definition.tools, ...deny };
-  return `${JSON.stringify({ ...settings, permissions }, null, 2)}\n`;
+  // What a repository or a worker writes into .claude/ must not take the guard away.
+  const hooks = { ...settings, disableAllHooks: false };
+  return `${JSON.stringify({ ...hooks, permissions }, null, 2)}\n`;
 }
 
 /** `.overseer/hooks.json`: what the user wants every worker to have. */

@@ -1,5 +1,5 @@
 import type { Denial, GuardFacts, Place } from "./guard-facts.ts";
-import { isMatch, withFoldersAbove } from "./scope.ts";
+import { isGlob, isMatch, withFoldersAbove } from "./scope.ts";
 import type { Word } from "./shell.ts";
 
 /** Where a command runs, as far as its command line tells; null after a `cd` to somewhere unknown. */
@@ -58,8 +58,9 @@ export function isTaboo(path: string, facts: GuardFacts, place: Place): boolean 
   const { root, worktree, ours } = facts;
   if (!isFree(path, facts, place)) return true;
   const kept = [root, worktree, ...[".git", ".overseer", ...ours].map((file) => `${worktree}/${file}`)];
+  const isPattern = isGlob(path);
   const isCovered = (one: string) =>
-    isIn(one, path) || withFoldersAbove(one).some((above) => isMatch(above, path));
+    isIn(one, path) || (isPattern && withFoldersAbove(one).some((above) => isMatch(above, path)));
   return kept.some(isCovered) || place.temp.some((folder) => isIn(place.resolve(folder) ?? folder, path));
 }
 

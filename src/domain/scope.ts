@@ -37,8 +37,12 @@ export function isWithin(scope: string, around: string): boolean {
 export function isInScope(file: string, fileScope: readonly string[]): boolean {
   return fileScope.some((scope) => {
     if (file === scope || file.startsWith(`${scope}/`)) return true;
-    return GLOB.test(scope) && withFoldersAbove(file).some((path) => isMatch(path, scope));
+    return isGlob(scope) && withFoldersAbove(file).some((path) => isMatch(path, scope));
   });
+}
+
+export function isGlob(text: string): boolean {
+  return GLOB.test(text);
 }
 
 /** Where `!` would turn the meaning round, it stands for itself. */

@@ -61,6 +61,9 @@ function judgePush({ verb, words, args }: GitCall, facts: GuardFacts): Denial | 
     ["push", "send-pack", "http-push"].includes(verb) ||
     (["subtree", "lfs"].includes(verb) && words[0] === "push") ||
     (verb === "svn" && words[0] === "dcommit") ||
+    (verb === "submodule" &&
+      words[0] === "foreach" &&
+      words.some((word) => /(?:^|\s)push(?:\s|$)/.test(word))) ||
     (verb === "config" &&
       args.some(({ text }) => /\.(?:pushurl|(?:push)?insteadof)$/i.test(text)) &&
       words.length > 1);
@@ -188,7 +191,9 @@ function movedBranches(call: GitCall): string[] {
 function checkedOut(call: GitCall): string[] {
   const made = valueAfter(call, ["-B", "-C", "--force-create"]);
   if (made !== null) return [made];
-  if (has(call, "-b", "-c", "--create", "--orphan", "--detach", "-d", "-p", "--patch", "--")) return [];
+  if (has(call, "-b", "-c", "--create", "--orphan", "--detach", "-d", "-p", "--patch")) return [];
+  const paths = call.args.findIndex(({ text }) => text === "--");
+  if (paths !== -1 && paths < call.args.length - 1) return [];
   // A second word is a path: then it takes files from the branch, and stays where it is.
   return call.words.length === 1 ? call.words : [];
 }
@@ -228,9 +233,14 @@ function judgeShared(call: GitCall, facts: GuardFacts, place: Place): Denial | n
   if (verb === "remote" && ["remove", "rm", "rename", "set-url"].includes(first)) {
     return deny("The remotes are the person's and every worker's together.");
   }
-  if (verb !== "worktree" || !["remove", "move", "prune"].includes(first)) return null;
-  const [, target] = positional(args);
-  const path = target && pathOf(target, folder, place);
-  const isScratch = path && territoryOf(path, facts, place) === "temp";
-  return isScratch ? null : deny(`git worktree ${first} would take away a place where somebody works.`);
+  if (verb !== "worktree" || !["add", "remove", "move", "prune"].includes(first)) return null;
+  const [, target] = positional(args, ["-b", "-B", "--reason"]);
+  const path = target === undefined ? null : pathOf(target, folder, place);
+  // A folder that is not known may be a scratch one.
+  if (target !== undefined && (path === null || isFree(path, facts, place))) return null;
+  return first === "add"
+    ? deny(
+        "Worktrees beside the workers' are overseer's to make. One of your own goes into a folder of mktemp -d.",
+      )
+    : deny(`git worktree ${first} would take away a place where somebody works.`);
 }

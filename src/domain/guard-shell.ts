@@ -191,9 +191,7 @@ function judgeOverseer({ args }: PlainCommand, facts: GuardFacts): Denial | null
 
 function judgeProcesses({ name, args }: PlainCommand, facts: GuardFacts): Denial | null {
   if (
-    name === "tmux"
-      ? !isKillingTmux(args)
-      : !args.some(({ text }) => /^(?:tmux|claude|overseer)\b/.test(text))
+    name === "tmux" ? !isKillingTmux(args) : !args.some(({ text }) => /^(?:tmux|claude|overseer)$/.test(text))
   ) {
     return null;
   }

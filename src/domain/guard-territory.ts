@@ -60,8 +60,15 @@ export function isTaboo(path: string, facts: GuardFacts, place: Place): boolean 
   const kept = [root, worktree, ...[".git", ".overseer", ...ours].map((file) => `${worktree}/${file}`)];
   const isPattern = isGlob(path);
   const isCovered = (one: string) =>
-    isIn(one, path) || (isPattern && withFoldersAbove(one).some((above) => isMatch(above, path)));
+    isIn(one, path) || (isPattern && withFoldersAbove(one).some((above) => isExpanded(path, above)));
   return kept.some(isCovered) || place.temp.some((folder) => isIn(place.resolve(folder) ?? folder, path));
+}
+
+/** As a shell does it, for which a star does not stand for what is hidden. */
+function isExpanded(pattern: string, path: string): boolean {
+  const parts = pattern.split("/");
+  const isHidden = path.split("/").some((part, at) => part.startsWith(".") && !parts[at]?.startsWith("."));
+  return !isHidden && isMatch(path, pattern);
 }
 
 export function elsewhere(path: string, territory: Territory, facts: GuardFacts): string {

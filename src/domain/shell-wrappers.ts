@@ -27,6 +27,8 @@ const WRAPPERS = new Map([
   ["stdbuf", "-i -o -e"],
   ["setsid", ""],
   ["caffeinate", "-t -w"],
+  ["npx", "-p --package -w --workspace"],
+  ["bunx", "-p --package"],
   ["xargs", "-I -i -n -P -L -d -E -s -a --max-args --max-procs --delimiter --arg-file --replace"],
 ]);
 const SHELLS = new Set(["bash", "sh", "zsh", "dash", "ksh"]);

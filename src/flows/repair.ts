@@ -254,11 +254,11 @@ async function finishClearing(project: Project, { payload }: Action): Promise<vo
 
 /** Before its launch, all that stands in the worktree is what was prepared there. */
 async function removeMade(project: Project, session: Session, hasLaunched: boolean): Promise<void> {
-  const { settings, systemPrompt, excludes } = agentFiles(project.paths, session.name);
+  const { settings, systemPrompt, guard, excludes } = agentFiles(project.paths, session.name);
   const leavings = hasLaunched ? await examineLeavings(project, session) : null;
   if (!hasLaunched) await takeBack(project, session);
   else if (leavings) await discard(project, leavings, session);
-  for (const file of [settings, systemPrompt, excludes]) {
+  for (const file of [settings, systemPrompt, guard, excludes]) {
     for (const { path } of leftoversOf(file)) remove(path);
     remove(file);
   }

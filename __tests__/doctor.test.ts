@@ -130,7 +130,10 @@ describe("doctor", () => {
       expect(existsSync(path) ? readFileSync(path, "utf8") : null).toBe(content);
       const fixed = await doctor(["--fix"]);
       expect(fixed.exitCode).toBe(0);
-      expect(findings(fixed).hooks?.verdict).toBe("fixed");
+      expect(findings(fixed).hooks).toMatchObject({
+        verdict: "fixed",
+        detail: expect.stringMatching(/^put back \.claude/),
+      });
       expect(JSON.parse(readFileSync(path, "utf8")).hooks).toEqual(JSON.parse(good).hooks);
       expect((await doctor()).exitCode).toBe(0);
     }
@@ -166,10 +169,12 @@ describe("doctor", () => {
     mkdirSync(`${project.path}/.overseer/worktrees/nobody`);
     await project.register({ name: "ada", worktree: `${project.path}/.overseer/worktrees/ada` });
     for (const args of [[], ["--fix"]]) {
-      const { verdict, detail } = findings(await doctor(args)).worktrees ?? {};
+      const { verdict, detail, hint } = findings(await doctor(args)).worktrees ?? {};
       expect(verdict).toBe("warning");
       expect(detail).toContain("nobody's: nobody");
       expect(detail).toContain("missing, of ada");
+      expect(hint).toMatch(/^overseer worktree clean nobody .*; overseer stop ada && overseer resume ada$/);
+      if (args.length > 0) expect(detail).toContain("nobody (kept: git knows of no commit in it)");
     }
     expect(existsSync(`${project.path}/.overseer/worktrees/nobody`)).toBe(true);
   });

@@ -488,6 +488,10 @@ describe("a sling", () => {
     await fleet.sling("bob", "Go on for a while");
     const log = readFileSync(join(fleet.root, ".overseer/logs/errors.log"), "utf8");
     expect(log).toContain("repairing ada (unfinished)");
+    const { stdout } = await fleet.overseer(["doctor", "--fix"]);
+    expect(stdout).toMatch(
+      /^broken +workers +ada has finished, .* could not be repaired: .+\n +next: .*errors\.log/m,
+    );
   });
 
   test("that came to its start just when it was given up is kept", async () => {
@@ -506,8 +510,8 @@ describe("a sling", () => {
         data: {},
       } as const;
       const started = () => project.ledger.recordActivity({ sessionId: id }, start);
-      const troubles = await repairWorkers(interrupted(project, "endSession", started));
-      expect(troubles.map(({ kind }) => kind)).toEqual(["never started"]);
+      const repairs = await repairWorkers(interrupted(project, "endSession", started));
+      expect(repairs).toMatchObject([{ trouble: { kind: "never started" }, done: "left alone" }]);
     });
     expect([(await fleet.session("ada")).state, isRunning(pid)]).toEqual(["working", true]);
     expect(existsSync(fleet.worktree("ada"))).toBe(true);

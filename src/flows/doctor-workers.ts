@@ -1,15 +1,16 @@
 import { OverseerError } from "../domain/errors.ts";
 import { readFacts } from "../domain/guard-facts.ts";
+import { renewWorktree } from "../domain/need.ts";
 import { isLive } from "../domain/session.ts";
 import { exists, filesBelow, readBytes, remove } from "../effects/files.ts";
 import { agentFiles, launchedIn, launchFile, passingFile } from "../effects/paths.ts";
 import { processMark } from "../effects/processes.ts";
-import { listLeavings } from "./clean.ts";
+import { listLeavings, type WorktreeLine } from "./clean.ts";
 import type { Finding } from "./doctor.ts";
 import { discard, isSafe } from "./leavings.ts";
 import { loadManifest } from "./manifest.ts";
 import type { Project } from "./project.ts";
-import { findTroubles, repairWorkers, type Trouble } from "./repair.ts";
+import { type Deed, findTroubles, type Repair, repairWorkers, type Trouble } from "./repair.ts";
 
 export async function checkManifest(project: Project): Promise<Finding> {
   try {
@@ -24,11 +25,12 @@ export async function checkManifest(project: Project): Promise<Finding> {
 
 /** Half-made spawns, workers whose process is gone, and those that finished without anybody noticing. */
 export async function checkWorkers(project: Project, isFixing: boolean): Promise<Finding> {
-  const troubles = isFixing ? await repairWorkers(project) : await findTroubles(project);
+  const repairs = isFixing ? await repairWorkers(project) : [];
+  if (repairs.length > 0) return repaired(repairs);
+  const troubles = isFixing ? [] : await findTroubles(project);
   if (troubles.length > 0) {
     const detail = troubles.map(inWords).join("; ");
-    if (!isFixing) return { check: "workers", verdict: "broken", detail, hint: "overseer doctor --fix" };
-    return { check: "workers", verdict: "fixed", detail };
+    return { check: "workers", verdict: "broken", detail, hint: "overseer doctor --fix" };
   }
   return { check: "workers", verdict: "ok", detail: `${(await project.ledger.liveWorkers(-1)).length} live` };
 }
@@ -65,6 +67,36 @@ export async function checkGuards(project: Project): Promise<Finding> {
   };
 }
 
+function repaired(repairs: readonly Repair[]): Finding {
+  const detail = repairs
+    .map((repair) =>
+      "done" in repair
+        ? deedInWords(repair.done, repair.trouble)
+        : `${inWords(repair.trouble)}, and that could not be repaired: ${repair.problem}`,
+    )
+    .join("; ");
+  if (repairs.every((repair) => "done" in repair)) return { check: "workers", verdict: "fixed", detail };
+  const hint = "see to that, then overseer doctor --fix again; .overseer/logs/errors.log has the details";
+  return { check: "workers", verdict: "broken", detail, hint };
+}
+
+function deedInWords(deed: Deed, { kind, session: { name } }: Trouble): string {
+  switch (deed) {
+    case "undone":
+      return `undid the sling of ${name}, which ${kind === "half-made" ? "was killed before it was done" : "never started"}`;
+    case "taken over":
+      return `kept ${name}, which runs although its sling was killed`;
+    case "recorded":
+      return `recorded ${name} as dead (overseer resume ${name})`;
+    case "stopped":
+      return `brought the stop of ${name} to its end`;
+    case "finished":
+      return `carried out what ${name} had finished`;
+    case "left alone":
+      return `left ${name} alone, which somebody else sees to`;
+  }
+}
+
 /** Panes on our own socket that no live session has, and launches that never came to be. */
 export async function checkPanes(project: Project, isFixing: boolean): Promise<Finding> {
   const tmux = await project.tmux();
@@ -80,7 +112,10 @@ export async function checkPanes(project: Project, isFixing: boolean): Promise<F
   if (!isFixing) return { check: "panes", verdict: "warning", detail, hint: "overseer doctor --fix" };
   for (const { id } of strays) await tmux.close(id);
   for (const file of files) remove(`${project.paths.agents}/${file}`);
-  return { check: "panes", verdict: "fixed", detail };
+  const closed = strays.length > 0 ? `closed ${strays.map(({ session }) => session).join(", ")}` : "";
+  const removed = files.length > 0 ? `removed ${files.join(", ")}` : "";
+  const done = [closed, removed].filter((part) => part !== "").join("; ");
+  return { check: "panes", verdict: "fixed", detail: `${done}: nobody's` };
 }
 
 /** What only lives for a moment, and stays where somebody was killed: a launch has a token in it. */
@@ -110,25 +145,33 @@ export async function checkWorktrees(project: Project, isFixing: boolean): Promi
   }
   const removable = isFixing ? orphans.filter((orphan) => isSafe(orphan) && orphan.tips.length > 0) : [];
   for (const orphan of removable) await discard(project, orphan, { ...orphan, baseCommit: null });
-  const kept = orphans.filter((orphan) => !removable.includes(orphan)).map(({ name }) => name);
+  const kept = orphans.filter((orphan) => !removable.includes(orphan));
   const detail = [
     removable.length > 0
-      ? `nobody's and empty, removed: ${removable.map(({ name }) => name).join(", ")}`
+      ? `removed nobody's and empty ones: ${removable.map(({ name }) => name).join(", ")}`
       : "",
-    kept.length > 0 ? `nobody's: ${kept.join(", ")}` : "",
+    kept.length > 0
+      ? `nobody's: ${kept.map((orphan) => (isFixing ? whyKept(orphan) : orphan.name)).join(", ")}`
+      : "",
     gone.length > 0 ? `missing, of ${gone.map(({ name }) => name).join(", ")}` : "",
   ];
-  const isMended = kept.length + gone.length === 0;
-  const [first] = orphans.filter((orphan) => !removable.includes(orphan));
-  const clean = `overseer worktree clean ${first?.name} --force`;
-  const hint = first ? (first.obstacle?.hint ?? clean) : "overseer resume makes it anew";
-  const said = detail.filter((part) => part !== "").join("; ");
+  const hints = [
+    ...kept
+      .slice(0, 1)
+      .map(({ name, obstacle }) => obstacle?.hint ?? `overseer worktree clean ${name} --force`),
+    ...gone.slice(0, 1).map(({ name }) => renewWorktree(gone.length === 1 ? name : "NAME")),
+  ];
   return {
     check: "worktrees",
-    verdict: isMended ? "fixed" : "warning",
-    detail: said,
-    ...(isMended ? {} : { hint }),
+    verdict: hints.length === 0 ? "fixed" : "warning",
+    detail: detail.filter((part) => part !== "").join("; "),
+    ...(hints.length === 0 ? {} : { hint: hints.join("; ") }),
   };
+}
+
+function whyKept({ name, obstacle, dirty, isLanded }: WorktreeLine): string {
+  const unknown = isLanded ? "git knows of no commit in it" : "it has commits that have not landed";
+  return `${name} (kept: ${obstacle?.message ?? (dirty.length > 0 ? "it has uncommitted changes" : unknown)})`;
 }
 
 export async function checkRescues(project: Project): Promise<Finding> {

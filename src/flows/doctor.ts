@@ -169,7 +169,7 @@ async function repairDatabase(
   ];
   journal(project, events);
   if (which === "ledger") await project.ledger.appendEvents(events);
-  return { check: which, verdict: "fixed", detail: `it was damaged; set aside as ${name}, ${restored}` };
+  return { check: which, verdict: "fixed", detail: `set aside the damaged one as ${name}; ${restored}` };
 }
 
 /** Moves a database with its -wal and -shm out of the way, and says under which name it is kept. */
@@ -213,7 +213,7 @@ async function checkHooks(project: Project, isFixing: boolean): Promise<Finding>
     const detail = `${files.join(" and ")} ${files.length === 1 ? "is" : "are"} not as init writes it`;
     if (!isFixing) return { check: "hooks", verdict: "broken", detail, hint: "overseer doctor --fix" };
     carryOut(project.paths, installation);
-    return { check: "hooks", verdict: "fixed", detail };
+    return { check: "hooks", verdict: "fixed", detail: `put back ${files.join(" and ")} as init writes it` };
   } catch (error) {
     return {
       check: "hooks",
@@ -234,7 +234,7 @@ async function checkClaims(project: Project, isFixing: boolean): Promise<Finding
   return {
     check: "inboxes",
     verdict: "fixed",
-    detail: `${released.length} messages of sessions that died are unread again`,
+    detail: `gave back ${released.length} messages of sessions that died: they are unread again`,
   };
 }
 
@@ -244,7 +244,7 @@ async function checkRetention(project: Project, isFixing: boolean): Promise<Find
   const kept = `events and logs of ${formatDuration(keepMs)}`;
   const removed = isFixing ? await compact(project, project.clock.now() - keepMs) : [];
   if (removed.length === 0) return { check: "retention", verdict: "ok", detail: kept };
-  return { check: "retention", verdict: "fixed", detail: `became milestones: ${removed.join(", ")}` };
+  return { check: "retention", verdict: "fixed", detail: `turned into milestones: ${removed.join(", ")}` };
 }
 
 function checkDisk(paths: Paths): Finding {

@@ -31,6 +31,10 @@ export type Trouble =
   /** It said that it is done, and nobody has carried that out. */
   | { kind: "unfinished"; session: Session };
 
+/** What was done about a trouble, or why that could not be. "left alone": it is none any more, or another is at it. */
+export type Repair = { trouble: Trouble } & ({ done: Deed } | { problem: string });
+export type Deed = "undone" | "taken over" | "recorded" | "stopped" | "finished" | "left alone";
+
 /** Reads only. */
 export async function findTroubles(project: Project): Promise<Trouble[]> {
   return [
@@ -42,23 +46,23 @@ export async function findTroubles(project: Project): Promise<Trouble[]> {
 }
 
 /** All of it, or only these kinds: workers that died are what resume is for. */
-export async function repairWorkers(
-  project: Project,
-  kinds?: readonly Trouble["kind"][],
-): Promise<Trouble[]> {
+export async function repairWorkers(project: Project, kinds?: readonly Trouble["kind"][]): Promise<Repair[]> {
   const found = await findTroubles(project);
   const troubles = kinds ? found.filter(({ kind }) => kinds.includes(kind)) : found;
-  for (const trouble of troubles) await orLog(project, trouble, () => repairOne(project, trouble));
+  const repairs: Repair[] = [];
+  for (const trouble of troubles) repairs.push(await orLog(project, trouble));
   await recordEnded(project);
-  return troubles;
+  return repairs;
 }
 
 /** One that cannot be helped must not keep the others, or a new worker, waiting. */
-async function orLog(project: Project, { kind, session }: Trouble, work: () => Promise<void>): Promise<void> {
+async function orLog(project: Project, trouble: Trouble): Promise<Repair> {
   try {
-    await work();
+    return { trouble, done: await repairOne(project, trouble) };
   } catch (error) {
+    const { kind, session } = trouble;
     logError(project.paths, project.clock.now(), `repairing ${session.name} (${kind})`, error);
+    return { trouble, problem: messageOf(error) };
   }
 }
 
@@ -122,7 +126,7 @@ async function unfinishedOnes(project: Project): Promise<Trouble[]> {
   return found;
 }
 
-async function repairOne(project: Project, trouble: Trouble): Promise<void> {
+async function repairOne(project: Project, trouble: Trouble): Promise<Deed> {
   const { session } = trouble;
   switch (trouble.kind) {
     case "half-made":
@@ -130,35 +134,40 @@ async function repairOne(project: Project, trouble: Trouble): Promise<void> {
     case "never started":
       return await giveUpOn(project, session);
     case "died":
-      return await recordDeath(project, session);
+      return (await recordDeath(project, session)) ? "recorded" : "left alone";
     case "half-stopped":
-      return await carryOutStop(project, session.id, trouble.action);
+      await carryOutStop(project, session.id, trouble.action);
+      return "stopped";
     case "unfinished":
-      await finishCompletion(project, session);
+      return (await finishCompletion(project, session)) ? "finished" : "left alone";
   }
 }
 
 /** By now it may have started after all, or somebody else is at it. */
-async function giveUpOn(project: Project, session: Session): Promise<void> {
+async function giveUpOn(project: Project, session: Session): Promise<Deed> {
   const at = project.clock.now();
   const why = new Error("it was not ready in time");
   const event = sessionEvent(session, "session.spawn_failed", at, { why: why.message });
   const end = { state: "failed" as const, cause: why.message, at, from: "booting" as const };
-  if (await project.ledger.endSession(session.id, end, event)) await undoSpawn(project, session.id, why);
+  if (!(await project.ledger.endSession(session.id, end, event))) return "left alone";
+  await takeBackSpawn(project, session.id, why, "failed");
+  return "undone";
 }
 
 /** One that got as far as a living Claude Code is kept, unless it was stopped before; anything less is undone. */
-async function repairSpawn(project: Project, session: Session, action: Action): Promise<void> {
+async function repairSpawn(project: Project, session: Session, action: Action): Promise<Deed> {
   const { ledger, clock } = project;
-  if (!(await ledger.takeAction(action.id, action.owner, await selfMark(), clock.now()))) return;
+  if (!(await ledger.takeAction(action.id, action.owner, await selfMark(), clock.now()))) return "left alone";
   const isStopped = await wasStopped(project, session);
   const adopted = session.mark === null && !isStopped ? await adoptPane(project, session) : session;
   const isUp = await isRunning(adopted);
   if (!isStopped && (isUp || adopted.state !== "booting")) {
-    return await ledger.endAction(action.id, "done", "adopted", clock.now());
+    await ledger.endAction(action.id, "done", "adopted", clock.now());
+    return "taken over";
   }
   const why = new Error(`the sling was killed (at ${String(action.payload.step)})`);
-  await undoSpawn(project, session.id, why, "unknown");
+  await takeBackSpawn(project, session.id, why, "unknown");
+  return "undone";
 }
 
 /** Before it had begun, and nobody has gone on in its place since. */
@@ -191,43 +200,50 @@ async function adoptPane(project: Project, session: Session): Promise<Session> {
   return { ...session, ...launched };
 }
 
-async function recordDeath(project: Project, session: Session): Promise<void> {
+async function recordDeath(project: Project, session: Session): Promise<boolean> {
   const at = project.clock.now();
   const event = sessionEvent(session, "session.died", at, { was: session.state, pid: session.pid });
   const end = { state: "zombie" as const, cause: "its process is gone", at };
-  if (await project.ledger.endSession(session.id, end, event)) logSession(project, session, event);
+  const isRecorded = await project.ledger.endSession(session.id, end, event);
+  if (isRecorded) logSession(project, session, event);
+  return isRecorded;
 }
 
 /** git removes what it has half made, and its locks, when it is asked to end. */
 const GIT_GRACE_MS = 2_000;
 
+/** A part that cannot be taken back now is logged, and left to the next repair. */
+export async function undoSpawn(project: Project, session: Session, why: unknown): Promise<void> {
+  try {
+    await takeBackSpawn(project, session.id, why, "failed");
+  } catch (error) {
+    logError(project.paths, project.clock.now(), `undoing the spawn of ${session.name}`, error);
+  }
+}
+
 /**
  * Takes back whatever a spawn has made: pane, claim, worktree, branch, files. What the worker may have done meanwhile
- * is saved first. A part that cannot be taken back now is logged, and left to the next repair.
+ * is saved first.
  */
-export async function undoSpawn(
+async function takeBackSpawn(
   project: Project,
   sessionId: string,
   why: unknown,
-  verdict: "failed" | "unknown" = "failed",
+  verdict: "failed" | "unknown",
 ): Promise<void> {
   const session = (await project.ledger.findSession({ sessionId }))?.session;
   const action = await project.ledger.findAction(sessionId);
   if (!session || !action) return;
-  try {
-    if (typeof action.payload.git === "string") await endTree(action.payload.git, GIT_GRACE_MS);
-    if (typeof action.payload.setup === "string") await endTree(action.payload.setup, 0);
-    await leavePane(project, session);
-    await giveBackTask(project, session, action);
-    await finishClearing(project, action);
-    // A resume that was killed has a worktree with work in it, and never got so far as to note one.
-    const isOurs =
-      hasReached(action.payload.step, "worktree") || (await examineLeavings(project, session)) === null;
-    if (isOurs) await removeMade(project, session, hasReached(action.payload.step, "launch"));
-    await recordFailure(project, session, messageOf(why), verdict);
-  } catch (error) {
-    logError(project.paths, project.clock.now(), `undoing the spawn of ${session.name}`, error);
-  }
+  if (typeof action.payload.git === "string") await endTree(action.payload.git, GIT_GRACE_MS);
+  if (typeof action.payload.setup === "string") await endTree(action.payload.setup, 0);
+  await leavePane(project, session);
+  await giveBackTask(project, session, action);
+  await finishClearing(project, action);
+  // A resume that was killed has a worktree with work in it, and never got so far as to note one.
+  const isOurs =
+    hasReached(action.payload.step, "worktree") || (await examineLeavings(project, session)) === null;
+  if (isOurs) await removeMade(project, session, hasReached(action.payload.step, "launch"));
+  await recordFailure(project, session, messageOf(why), verdict);
 }
 
 async function giveBackTask(project: Project, session: Session, action: Action): Promise<void> {

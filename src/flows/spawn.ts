@@ -88,7 +88,7 @@ export async function sling(project: Project, caller: Caller, request: SlingRequ
     await launch(project, registered, start);
     return await confirm(project, session, request.isWaiting);
   } catch (error) {
-    await undoSpawn(project, session.id, error);
+    await undoSpawn(project, session, error);
     throw error;
   }
 }
@@ -147,7 +147,7 @@ async function assertNoPause(project: Project): Promise<void> {
 async function workOf(project: Project, caller: Caller, { what, files }: SlingRequest): Promise<Work> {
   const tracker = await trackerOf(project);
   if (isTaskId(what)) {
-    const task = await showTask(project, what);
+    const task = await knownTask(project, what);
     const clean = await cleaner(project);
     const cleaned = { ...task, title: clean(task.title), body: clean(task.body) };
     return tracker.takeUp(cleaned, caller.name, project.clock.now());
@@ -163,6 +163,20 @@ async function workOf(project: Project, caller: Caller, { what, files }: SlingRe
   }
   const draft = { ...titleAndBody(what.trim()), priority: "normal" as const, tags: [], dependsOn: [] };
   return await tracker.begin(await draftTask(project, caller, { ...draft, files }));
+}
+
+/** One word may as well have been meant as the text of a new task. */
+async function knownTask(project: Project, id: string): Promise<Task> {
+  try {
+    return await showTask(project, id);
+  } catch (error) {
+    if (!(error instanceof OverseerError) || error.code !== "task_unknown") throw error;
+    const near = error.hint === undefined ? "" : `${error.hint}; `;
+    throw new OverseerError("task_unknown", error.message, {
+      hint: `${near}for a new task, say in several words what is to be done, in quotes: overseer sling "Add a login form" ...`,
+      cause: error,
+    });
+  }
 }
 
 /** A first line that is too long for a title is told in full below it. */

@@ -1,8 +1,9 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
+import { dirname } from "node:path";
 import { COMMANDS, GROUPS } from "../src/cli/registry.ts";
 import { HOOK_EVENTS, LOG_NAMES } from "../src/domain/hook-event.ts";
-import { cleanEnvironment, type TempProject, tempProject } from "./support/cli.ts";
+import { cleanEnvironment, OVERSEER, type TempProject, tempProject } from "./support/cli.ts";
 import { tempFolder } from "./support/temp.ts";
 
 let project: TempProject;
@@ -129,7 +130,8 @@ describe("completions", () => {
     const typed = words.map((word) => `'${word}'`).join(" ");
     const code = `set -u; source "$0"; COMP_WORDS=(overseer ${typed}); COMP_CWORD=${words.length}; _overseer; echo "\${COMPREPLY[@]-}"`;
     const { stdout, stderr } = Bun.spawnSync(["bash", "--norc", "-c", code, file], {
-      env: cleanEnvironment(),
+      cwd: project.path,
+      env: cleanEnvironment({ PATH: `${dirname(OVERSEER)}:${process.env.PATH}` }),
     });
     expect(stderr.toString()).toBe("");
     return stdout.toString().trim().split(" ");
@@ -149,6 +151,15 @@ describe("completions", () => {
     expect(await complete("completions", "b")).toEqual(["bash"]);
     expect(await complete("log", "turn-")).toEqual(["turn-end", "turn-failed"]);
     expect(await complete("nonsense", "")).toEqual([""]);
+  });
+
+  test("bash offers the names of agents where a command takes one, and nowhere else", async () => {
+    await project.register({ name: "ada" });
+    for (const words of [["stop"], ["nudge"], ["wait"], ["worktree", "clean"]]) {
+      expect(await complete(...words, "a")).toEqual(["ada"]);
+    }
+    expect(await complete("task", "show", "a")).toEqual([""]);
+    expect(await complete("stop", "--a")).toEqual(["--all"]);
   });
 
   test("every command and option is in each script", async () => {

@@ -1,5 +1,10 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { appendFileSync, readFileSync, writeFileSync } from "node:fs";
+import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import type { Style } from "../src/cli/output.ts";
+import { statusText } from "../src/cli/status-text.ts";
+import { type Registration, registerWorker } from "../src/flows/register.ts";
+import { readStatus } from "../src/flows/status.ts";
+import type { Session } from "../src/store/contract.ts";
 import {
   cleanEnvironment,
   isBesideDatabase,
@@ -9,6 +14,9 @@ import {
   tempProject,
 } from "./support/cli.ts";
 import { until } from "./support/until.ts";
+
+const same = (words: string) => words;
+const PLAIN: Style = { bold: same, dim: same, red: same, green: same, yellow: same, cyan: same };
 
 let project: TempProject;
 beforeEach(async () => {
@@ -28,6 +36,21 @@ async function text(...args: string[]): Promise<string> {
 
 async function createTask(title: string): Promise<string> {
   return (await data<{ task: { id: string } }>("task", "create", title)).task.id;
+}
+
+/** A worker's row that has come to its end. */
+function ended(
+  registration: Partial<Registration>,
+  state: "stopped" | "failed" | "zombie",
+): Promise<Session> {
+  return project.open(async (opened) => {
+    const worker = { name: "ada", capability: "builder", ...registration };
+    const { session } = await registerWorker(opened, worker);
+    const at = opened.clock.now();
+    const event = { at, type: "session.stopped" as const, agent: session.name, sessionId: session.id };
+    await opened.ledger.endSession(session.id, { state, cause: "for a test", at }, event);
+    return session;
+  });
 }
 
 function log(event: string, agent: string, payload: Record<string, unknown> = {}) {
@@ -76,6 +99,7 @@ describe("status", () => {
       unread: 1,
       title: "Form",
       isLost: false,
+      hasWorktree: false,
       ahead: null,
       behind: null,
       cost: null,
@@ -121,6 +145,54 @@ describe("status", () => {
     await log("session-end", "ada", { reason: "exit" });
     const { agents } = await data<{ agents: { state: string }[] }>("status");
     expect(agents.map(({ state }) => state)).toEqual(["stopped"]);
+  });
+
+  test("says what to type next in a line for each kind of trouble, and marks what is gone or cleaned", async () => {
+    const worktree = (name: string) => `${project.path}/.overseer/worktrees/${name}`;
+    const work = async (name: string) => ({ name, taskId: await createTask(`Work of ${name}`) });
+    await project.register({ ...(await work("asks")), worktree: worktree("asks") });
+    await log("permission", "asks", { tool_name: "Bash" });
+    await project.register({ ...(await work("homeless")), worktree: worktree("homeless") });
+    for (const name of ["asks", "halted", "dead"]) mkdirSync(worktree(name), { recursive: true });
+    await ended({ ...(await work("halted")), worktree: worktree("halted") }, "stopped");
+    await ended({ ...(await work("dead")), worktree: worktree("dead") }, "zombie");
+    await ended({ ...(await work("cleaned")), branch: "overseer/cleaned/t-1" }, "stopped");
+    const failed = await ended({ ...(await work("failed")), branch: "overseer/failed/t-1" }, "failed");
+    await project.open(({ ledger }) => {
+      const event = { at: 1, type: "task.released" as const, agent: "failed" };
+      return ledger.unclaimTask(failed.taskId ?? "", "cancelled", "it could not be started", 1, event);
+    });
+    const shown = await text("status");
+    expect(shown).toMatch(/^asks .* waiting: permission .* t-\w+ Work of asks$/m);
+    expect(shown).toMatch(/^homeless .* t-\w+ Work of homeless +worktree gone$/m);
+    expect(shown).toMatch(/^cleaned .* t-\w+ \(given back\) +cleaned$/m);
+    expect(shown).toMatch(/^failed .* t-\w+ \(cancelled\)$/m);
+    const hints = shown.split("\n").filter((line) => line.includes(": overseer "));
+    expect(hints).toEqual([
+      "asks waits for you: overseer attach asks",
+      "homeless has lost its worktree: overseer stop homeless && overseer resume homeless",
+      "halted, dead can go on: overseer resume NAME or --all",
+      "failed failed: overseer logs failed",
+    ]);
+  });
+
+  test("of fifteen workers has a line for each that fits into 80 columns, and few lines besides", async () => {
+    const names = Array.from({ length: 15 }, (_, at) => `worker-number-${at}`);
+    const taskId = await createTask("A title that says at great length what it is about");
+    for (const name of names) {
+      await ended({ name, taskId, worktree: `${project.path}/nowhere/${name}` }, "stopped");
+    }
+    await project.overseer(["mail", "send", "--to", names.join(), "--subject", "x"]);
+    const shown = await project.open(async (opened) =>
+      statusText(await readStatus(opened), "human", PLAIN, 80),
+    );
+    const lines = shown.split("\n");
+    for (const line of lines) expect(line.length).toBeLessThanOrEqual(80);
+    expect(
+      lines.filter((line) => /^worker-number-\d+ .* t-\w+ A ti.*… +worktree gone, 1 unread$/.test(line)),
+    ).toHaveLength(15);
+    expect(lines).toContain("15 workers can go on: overseer resume NAME or --all");
+    expect(lines.length).toBeLessThan(24);
   });
 });
 

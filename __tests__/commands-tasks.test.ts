@@ -94,7 +94,7 @@ describe("task create", () => {
 
   test("a dependency that is not there is refused, with nothing created", async () => {
     const refused = await task(["create", "Second", "--depends", "t-nothing"]);
-    expect(refused.exitCode).toBe(1);
+    expect(refused.exitCode).toBe(64);
     expect(refused.error()).toMatchObject({ code: "dependency_unknown" });
     expect(await titles("list", "--all")).toEqual([]);
   });
@@ -208,10 +208,20 @@ describe("task show", () => {
     expect(stdout).not.toContain("depends on");
   });
 
+  test("says who works on it", async () => {
+    const { id } = await create("Work");
+    await project.register({ name: "ada", taskId: id });
+    expect((await project.overseer(["task", "show", id])).stdout).toMatch(/^worker {6}ada \(booting\)$/m);
+    expect((await task(["show", id])).data<{ worker: unknown }>().worker).toEqual({
+      name: "ada",
+      state: "booting",
+    });
+  });
+
   test("an id that is only begun is told what it may go on with", async () => {
     const { id } = await create("Something");
     const answer = await task(["show", id.slice(0, 5)]);
-    expect(answer.exitCode).toBe(1);
+    expect(answer.exitCode).toBe(64);
     expect(answer.error()).toEqual({
       code: "task_unknown",
       message: `there is no task "${id.slice(0, 5)}"`,

@@ -99,7 +99,7 @@ async function makeExamples(): Promise<Record<string, Example>> {
     diff: {
       args: ["diff", "bob"],
       says: /^\+\+\+ b\/hello\.txt\n.*\n\+hello$/m,
-      data: ["name", "branch", "base", "files", "diff"],
+      data: ["name", "branch", "hasWorktree", "base", "files", "diff"],
     },
     logs: { args: ["logs", "bob"], says: /Bash/, data: ["name", "lines"] },
     inspect: {
@@ -107,7 +107,7 @@ async function makeExamples(): Promise<Record<string, Example>> {
       says: /^bob, a builder\nstate +idle for /,
       data: [
         ...["agent", "task", "mergeEntries", "spawn", "events", "incarnations", "isRunning", "hasPane"],
-        ...["uncommitted", "ahead", "behind", "sessionsCompleted", "children", "files"],
+        ...["hasWorktree", "uncommitted", "ahead", "behind", "sessionsCompleted", "children", "files"],
       ],
     },
     stop: {
@@ -130,7 +130,7 @@ async function makeExamples(): Promise<Record<string, Example>> {
     "worktree clean": {
       args: ["worktree", "clean", "zoe"],
       says: /^Removed zoe \(overseer\/zoe\/t-\w+\)$/m,
-      data: ["removed", "refused"],
+      data: ["removed", "refused", "live"],
       before: makeZoe,
     },
     finish: {
@@ -165,7 +165,11 @@ async function makeExamples(): Promise<Record<string, Example>> {
       data: ["task"],
     },
     "task list": { args: ["task", "list"], says: /queued +Add a login form/, data: ["tasks"] },
-    "task show": { args: ["task", "show", taskId], says: /Add a login form\nstatus +queued/, data: ["task"] },
+    "task show": {
+      args: ["task", "show", taskId],
+      says: /Add a login form\nstatus +queued/,
+      data: ["task", "worker"],
+    },
     "task ready": { args: ["task", "ready"], says: /Add a login form/, data: ["tasks"] },
     "task close": {
       get args() {
@@ -423,7 +427,7 @@ describe("a command that fails", () => {
     },
     "something that is not there": {
       args: ["task", "show", "t-nothing"],
-      exitCode: 1,
+      exitCode: 64,
       code: "task_unknown",
       command: "task show",
       says: /there is no task "t-nothing"/,

@@ -222,7 +222,11 @@ describe("uninstall refuses, and changes nothing,", () => {
     using repo = await tempProject();
     const worktree = `${repo.path}/.overseer/worktrees/ada`;
     repo.git("worktree", "add", "--quiet", worktree);
-    expect((await refused(repo)).error().message).toContain("ada");
+    const { message, hint } = (await refused(repo)).error();
+    expect(message).toContain("ada");
+    expect(hint).toMatch(
+      /--force, clean saves .* under refs\/overseer\/rescue\/, which stay \(git for-each-ref /,
+    );
     repo.git("worktree", "remove", worktree);
     await uninstall(repo);
   });

@@ -185,14 +185,16 @@ describe("sling refuses, making and running nothing:", () => {
 
   for (const what of ["orchestrator", "human", "all", "auto-1", "Ada", "t-000000"]) {
     test(`${what}, which is no task's id though it could be one`, async () => {
-      expect(await refused(fleet, slingArgs(what))).toMatchObject({ exit: 1, code: "task_unknown" });
+      const refusal = await refused(fleet, slingArgs(what));
+      expect(refusal).toMatchObject({ exit: 64, code: "task_unknown" });
+      expect(refusal.hint).toContain('in several words what is to be done, in quotes: overseer sling "');
     });
   }
 
   test("an id with a slip, and names the one that was meant", async () => {
     const slip = `${free.slice(0, -1)}${free.endsWith("z") ? "y" : "z"}`;
     const refusal = await refused(fleet, slingArgs(slip));
-    expect(refusal).toMatchObject({ exit: 1, code: "task_unknown" });
+    expect(refusal).toMatchObject({ exit: 64, code: "task_unknown" });
     expect(refusal.hint).toContain(free);
   });
 

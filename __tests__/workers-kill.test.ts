@@ -281,7 +281,9 @@ describe("kill -9 of claude", () => {
     for (const args of [["status"], ["status", "--json"]]) {
       const { exitCode, stdout } = await fleet.overseer(args);
       expect(exitCode).toBe(0);
-      if (args.length === 1) expect(stdout).toContain(`its process is gone: overseer resume ${name}`);
+      if (args.length > 1) continue;
+      expect(stdout).toMatch(new RegExp(`^${name} .*process gone`, "m"));
+      expect(stdout).toContain(`\n${name} can go on: overseer resume ${name}\n`);
     }
     expect(ledgerRows(fleet)).toEqual(before);
   }

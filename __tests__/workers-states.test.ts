@@ -360,7 +360,7 @@ test("a stopped worker ends with all that it started, and nothing else ends with
   const again = await fleet.overseer(["stop", "ada", "--json"]);
   expect(again.exitCode).toBe(1);
   expect(again.error()).toMatchObject({ code: "ended_otherwise" });
-  expect(again.error().hint).toContain("overseer resume ada");
+  expect(again.error().hint).toBe("overseer resume ada lets it go on; overseer diff ada shows what it did");
 });
 
 function child(argv: string[]) {

@@ -18,6 +18,7 @@ process.exitCode = await main(process.argv.slice(2), {
     flushed: () => written,
     isTerminal: process.stdout.isTTY === true,
     isErrorTerminal: process.stderr.isTTY === true,
+    columns: process.stdout.columns,
   },
 });
 

@@ -20,6 +20,8 @@ export interface ArgumentSpec {
   /** Takes all the words that follow; only the last argument can. */
   isList?: boolean;
   choices?: readonly string[];
+  /** A shell completes the names of agents. */
+  isAgent?: boolean;
 }
 
 export interface OptionSpec {

@@ -2,6 +2,13 @@ import { OverseerError } from "../domain/errors.ts";
 import type { CommandSpec } from "./command.ts";
 import { COMMANDS, GROUPS } from "./registry.ts";
 
+/** What the scripts call where the name of an agent may follow. */
+const AGENTS = "overseer completions agents 2>/dev/null";
+
+function takesAgent(spec: CommandSpec): boolean {
+  return spec.arguments?.some(({ isAgent }) => isAgent) === true;
+}
+
 /** What may follow each beginning of a command line: "" is the first word, "mail" the word after it. */
 function words(): Map<string, string[]> {
   const firsts = [...new Set(COMMANDS.map((spec) => spec.path[0]))];
@@ -42,6 +49,7 @@ function bash(): string {
   const cases = [...words()]
     .map(([before, next]) => `    "${before}") next="${next.join(" ")}" ;;`)
     .join("\n");
+  const named = COMMANDS.filter(takesAgent).map(({ path }) => `"${path.join(" ")}"`);
   return `_overseer() {
   local current="\${COMP_WORDS[COMP_CWORD]}" before="" next="" word
   for word in "\${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
@@ -56,6 +64,9 @@ function bash(): string {
   case "$before" in
 ${cases}
   esac
+  case "$before" in
+    ${named.join("|")}) [[ "$current" == -* ]] || next="$next $(${AGENTS})" ;;
+  esac
   COMPREPLY=($(compgen -W "$next" -- "$current"))
 }
 complete -F _overseer overseer
@@ -68,13 +79,15 @@ function fish(): string {
     const condition = second
       ? `__fish_seen_subcommand_from ${first}; and not __fish_seen_subcommand_from ${(words().get(first) ?? []).join(" ")}`
       : "__fish_use_subcommand";
+    const seen = spec.path.map((part) => `__fish_seen_subcommand_from ${part}`).join("; and ");
+    const agents = takesAgent(spec) ? [`complete -c overseer -f -n "${seen}" -a "(${AGENTS})"`] : [];
     const options = (spec.options ?? []).map((option) => {
       const name = (option.flags.split(" ")[0] ?? "").replace(/^--/, "");
-      const seen = spec.path.map((part) => `__fish_seen_subcommand_from ${part}`).join("; and ");
       return `complete -c overseer -n "${seen}" -l ${name} -d "${option.meaning.replaceAll('"', "'")}"`;
     });
     return [
       `complete -c overseer -f -n "${condition}" -a ${second ?? first} -d "${spec.summary}"`,
+      ...agents,
       ...options,
     ];
   });

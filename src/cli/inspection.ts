@@ -1,6 +1,6 @@
 import { formatAge } from "../domain/duration.ts";
 import { printable } from "../domain/mail.ts";
-import type { Inspection } from "../flows/look.ts";
+import { type Inspection, worktreeGone } from "../flows/look.ts";
 import type { Style } from "./output.ts";
 import { agentView, eventView, iso, taskView } from "./views.ts";
 
@@ -62,7 +62,7 @@ export function inspectionText(found: Inspection, now: number, style: Style): st
     ["past", `incarnation ${found.incarnations}, ${found.sessionsCompleted} completed under this name`],
     ["started", iso(session.startedAt) ?? ""],
     ["seen", `${formatAge(now - session.lastActivityAt)} ago`],
-    ["worktree", session.worktree ?? "removed"],
+    ["worktree", worktreeLine(found)],
     ["files of", found.files.join("\n          ")],
   ];
   const known = lines.filter(([, text]) => text !== "");
@@ -73,6 +73,11 @@ export function inspectionText(found: Inspection, now: number, style: Style): st
 
 function mergeText({ id, status, error }: Inspection["mergeEntries"][number]): string {
   return error === null ? `${id} ${status}` : `${id} ${status}: ${error}`;
+}
+
+function worktreeLine({ session, hasWorktree }: Inspection): string {
+  const gone = worktreeGone(session, hasWorktree);
+  return gone === null ? (session.worktree ?? "removed") : `${session.worktree} (${gone})`;
 }
 
 function processLine({ session, isRunning, hasPane }: Inspection): string {

@@ -17,6 +17,8 @@ export interface Streams {
   flushed(): Promise<void>;
   isTerminal: boolean;
   isErrorTerminal: boolean;
+  /** How wide the terminal is, where there is one. */
+  columns?: number | undefined;
 }
 
 const same = (text: string) => text;
@@ -28,6 +30,10 @@ export class Output {
   readonly isJson: boolean;
   /** Somebody sees what is printed. */
   readonly isOnTerminal: boolean;
+  /** Somebody sees at once what is said beside the result. */
+  readonly isErrorOnTerminal: boolean;
+  /** How much of a line can be seen; infinite where no terminal cuts it. */
+  readonly columns: number;
   readonly #command: string;
   readonly #streams: Streams;
   readonly #errorStyle: Style;
@@ -37,6 +43,8 @@ export class Output {
     this.#command = command;
     this.isJson = isJson;
     this.isOnTerminal = streams.isTerminal;
+    this.isErrorOnTerminal = streams.isErrorTerminal;
+    this.columns = streams.columns || Number.POSITIVE_INFINITY;
     this.style = streams.isTerminal ? colour : PLAIN;
     this.#errorStyle = streams.isErrorTerminal ? colour : PLAIN;
   }
@@ -77,6 +85,11 @@ export class Output {
   /** Something beside the result that whoever called should know. */
   note(line: string): void {
     this.#streams.stderr(`${this.#errorStyle.yellow("overseer:")} ${printable(line)}\n`);
+  }
+
+  /** What may be good to know and asks for nothing; never beside JSON. */
+  aside(line: string): void {
+    if (!this.isJson) this.#streams.stderr(`${this.#errorStyle.dim(printable(line))}\n`);
   }
 
   failed(error: unknown): void {

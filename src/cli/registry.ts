@@ -4,7 +4,7 @@ import { PRIORITIES, TASK_STATUSES } from "../domain/task.ts";
 import type { ArgumentSpec, CommandSpec, OptionSpec } from "./command.ts";
 
 const AGENT: OptionSpec = { flags: "--agent <name>", meaning: "whose; a worker is always itself" };
-const WORKER: ArgumentSpec = { name: "name", meaning: "the worker" };
+const WORKER: ArgumentSpec = { name: "name", meaning: "the worker", isAgent: true };
 const BODY: OptionSpec = { flags: "--body <text>", meaning: "the text; - reads it from standard input" };
 
 /** What a word alone, such as `overseer mail`, stands for. */
@@ -41,7 +41,10 @@ export const COMMANDS: readonly CommandSpec[] = [
       },
       { flags: "--name <name>", meaning: "what the worker is called", isRequired: true },
       { flags: "--spec <path>", meaning: "a file of this repository that says more" },
-      { flags: "--files <paths>", meaning: "files, folders or globs that are this worker's alone" },
+      {
+        flags: "--files <paths>",
+        meaning: "files, folders or globs that are this worker's alone, separated by commas",
+      },
       { flags: "--model <model>", meaning: "the model, over the configuration's" },
       { flags: "--base <ref>", meaning: "what its branch begins at; the canonical branch unless given" },
       { flags: "--parent <name>", meaning: "who it works for; whoever slings it unless given" },
@@ -214,10 +217,7 @@ export const COMMANDS: readonly CommandSpec[] = [
   {
     path: ["nudge"],
     summary: "say something to a worker now: after its next tool use, or at once if it is idle",
-    arguments: [
-      { name: "name", meaning: "the worker" },
-      { name: "text", meaning: "what to say, or - for standard input" },
-    ],
+    arguments: [WORKER, { name: "text", meaning: "what to say, or - for standard input" }],
     examples: ['overseer nudge ada "Use the new API, the old one goes away"'],
     load: () => import("../commands/nudge.ts"),
   },
@@ -351,7 +351,13 @@ export const COMMANDS: readonly CommandSpec[] = [
     path: ["completions"],
     isForAnybody: true,
     summary: "print a completion script for your shell",
-    arguments: [{ name: "shell", meaning: "your shell", choices: ["bash", "zsh", "fish"] }],
+    arguments: [
+      {
+        name: "shell",
+        meaning: "your shell; agents prints the names that its script offers",
+        choices: ["bash", "zsh", "fish", "agents"],
+      },
+    ],
     examples: ["overseer completions bash > ~/.local/share/bash-completion/completions/overseer"],
     load: () => import("../commands/completions.ts"),
   },

@@ -19,9 +19,10 @@ export function taskView(task: Task) {
   return { ...rest, createdAt: iso(createdAt), updatedAt: iso(updatedAt), endedAt: iso(endedAt) };
 }
 
-export function statusView({ session, title, unread, isLost, ahead, behind, usage }: AgentStatus) {
+export function statusView({ session, unread, usage, ...seen }: AgentStatus) {
+  const { title, isLost, hasWorktree, ahead, behind } = seen;
   const { cost, tokens } = usageView(usage);
-  return { ...agentView(session, unread), title, isLost, ahead, behind, cost, tokens };
+  return { ...agentView(session, unread), title, isLost, hasWorktree, ahead, behind, cost, tokens };
 }
 
 /** The cost is that of the answers with a known price, null when there is none. */

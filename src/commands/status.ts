@@ -9,7 +9,9 @@ export const run: Run = async (context, typed) => {
   const caller = await context.caller();
   const { output } = context;
   const show = (status: Status, print: typeof output.done) =>
-    print.call(output, view(status, caller.name), (style) => statusText(status, caller.name, style));
+    print.call(output, view(status, caller.name), (style) =>
+      statusText(status, caller.name, style, output.columns),
+    );
   if (!typed.has("watch")) return show(await readStatus(context.project), output.done);
   const memory = new Map();
   for (;;) {

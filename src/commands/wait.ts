@@ -10,6 +10,9 @@ export const run: Run = async (context, typed) => {
     isAny: typed.has("any"),
     for: awaited,
     timeoutMs: toDuration(typed.text("timeout") ?? "10m", "--timeout"),
+    notice: (line) => {
+      if (context.output.isErrorOnTerminal) context.output.aside(line);
+    },
   });
   context.output.done({ agents: sessions.map((session) => agentView(session, 0)) }, (style) =>
     sessions.map(({ name, state, cause }) => `${style.bold(name)} is ${state} (${cause})`).join("\n"),

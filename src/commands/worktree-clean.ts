@@ -24,14 +24,15 @@ export const run: Run = async (context, typed) => {
   if (result.refused[0]) context.fail(result.refused[0].why);
 };
 
-function view({ removed, refused }: CleanResult) {
+function view({ removed, refused, live }: CleanResult) {
   return {
     removed,
     refused: refused.map(({ name, why }) => ({ name, code: why.code, message: why.message, hint: why.hint })),
+    live,
   };
 }
 
-function text({ removed, refused }: CleanResult, style: Style): string {
+function text({ removed, refused, live }: CleanResult, style: Style): string {
   const gone = removed.flatMap(({ name, branch, bringBack }) => [
     `Removed ${style.bold(name)}${branch === null ? "" : ` (${branch})`}`,
     ...(bringBack === null ? [] : [`  its work is saved; bring it back with:\n  ${style.cyan(bringBack)}`]),
@@ -40,5 +41,8 @@ function text({ removed, refused }: CleanResult, style: Style): string {
     const next = why.hint === undefined ? "" : style.dim(`\n  next: ${why.hint}`);
     return `Kept ${style.bold(name)}: ${style.yellow(printable(why.message))}${next}`;
   });
-  return [...gone, ...kept].join("\n") || "There is nothing to clean.";
+  const cleaned = [...gone, ...kept].join("\n") || "There is nothing to clean.";
+  if (live.length === 0) return cleaned;
+  const next = `overseer stop ${live.length === 1 ? live[0] : "NAME"}`;
+  return `${cleaned}\n${style.dim(`still alive, left alone: ${live.join(", ")} (${next})`)}`;
 }

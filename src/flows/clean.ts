@@ -79,11 +79,13 @@ export interface Cleaned {
 export interface CleanResult {
   removed: Cleaned[];
   refused: { name: string; why: OverseerError }[];
+  /** Those that live, where nobody was named. */
+  live: string[];
 }
 
 /** Removes what is proven to have landed; the rest is refused, or, when forced, saved first. */
 export async function cleanWorktrees(project: Project, request: CleanRequest): Promise<CleanResult> {
-  const result: CleanResult = { removed: [], refused: [] };
+  const result: CleanResult = { removed: [], refused: [], live: [] };
   for (const name of await targets(project, request)) {
     try {
       const cleaned = await cleanOne(project, name, request.isForced);
@@ -91,7 +93,8 @@ export async function cleanWorktrees(project: Project, request: CleanRequest): P
       else if (request.name !== undefined) throw nothingLeft(name);
     } catch (error) {
       if (!(error instanceof OverseerError) || request.name !== undefined) throw error;
-      result.refused.push({ name, why: error });
+      if (error.code === "still_alive") result.live.push(name);
+      else result.refused.push({ name, why: error });
     }
   }
   return result;

@@ -1,4 +1,6 @@
 import { OverseerError } from "../domain/errors.ts";
+import { ORCHESTRATOR } from "../domain/names.ts";
+import { renewWorktree } from "../domain/need.ts";
 import { isLive } from "../domain/session.ts";
 import { exists, listFolder, readBytes, remove } from "../effects/files.ts";
 import { agentFiles } from "../effects/paths.ts";
@@ -37,6 +39,8 @@ export async function attachPane(project: Project, session: Session): Promise<vo
 }
 
 export interface Diff {
+  /** Without it, what the branch has is all there is to see. */
+  hasWorktree: boolean;
   base: string;
   files: string[];
   text: string;
@@ -60,7 +64,7 @@ export async function readDiff(project: Project, session: Session, isStat: boole
     const diff = (options: readonly string[]) =>
       git.ask(cwd, ["diff", ...PLAIN, ...options, from, ...against, "--"], index);
     const files = (await diff(["--name-only", "-z"])).split("\0").filter((file) => file !== "");
-    return { base: from, files, text: await diff(isStat ? ["--stat=120"] : []) };
+    return { hasWorktree, base: from, files, text: await diff(isStat ? ["--stat=120"] : []) };
   });
 }
 
@@ -102,6 +106,21 @@ async function withUntracked<T>(
   }
 }
 
+/** Of a worktree that somebody has removed; null where there is one, or where it was cleaned. */
+export function worktreeGone({ name, state, worktree }: Session, hasWorktree: boolean): string | null {
+  if (worktree === null || hasWorktree) return null;
+  if (state === "completed") return "its worktree is gone";
+  return `its worktree is gone: ${isLive(state) ? renewWorktree(name) : `overseer resume ${name}`}`;
+}
+
+/** What the user has not committed in the main checkout, less what init put there. */
+export async function uncommittedHere({ git, paths }: Project): Promise<string[]> {
+  const args = ["status", "--porcelain=v1", "-z", "--no-renames", "--", ".", ":!.overseer", ":!.claude"];
+  const { exitCode, stdout } = await git.run(paths.root, args);
+  if (exitCode !== 0) return [];
+  return stdout.split("\0").flatMap((entry) => (entry === "" ? [] : [entry.slice(3)]));
+}
+
 /** Where a worker's newest log for people is. */
 function logFile(project: Project, session: Session): string {
   return `${project.paths.logs}/${session.logFolder}/session.log`;
@@ -128,6 +147,19 @@ export async function* followLog(reopen: () => Project, name: string, last: numb
   }
 }
 
+/** Who has a task: works on it, can go on with it, or has completed it. */
+export async function workerOn({ ledger }: Project, taskId: string): Promise<Session | null> {
+  const [latest] = await ledger.pastSessions({ taskId });
+  const isKept = latest && (isLive(latest.state) || latest.state === "completed" || latest.worktree !== null);
+  return isKept ? latest : null;
+}
+
+/** The workers that somebody may want to type the name of: those that live or have left something. */
+export async function namesToOffer({ ledger }: Project): Promise<string[]> {
+  const workers = (await ledger.currentSessions()).filter(({ capability }) => capability !== ORCHESTRATOR);
+  return workers.filter(({ state, worktree }) => isLive(state) || worktree !== null).map(({ name }) => name);
+}
+
 export interface Inspection {
   session: Session;
   incarnations: number;
@@ -135,6 +167,7 @@ export interface Inspection {
   unread: number;
   isRunning: boolean;
   hasPane: boolean;
+  hasWorktree: boolean;
   uncommitted: string[];
   ahead: number | null;
   behind: number | null;
@@ -161,6 +194,7 @@ export async function inspectWorker(project: Project, session: Session): Promise
     unread: (await project.mail.unreadCounts()).get(session.name) ?? 0,
     isRunning: await isRunning(session),
     hasPane: (await paneOf(project, session)) !== null,
+    hasWorktree,
     uncommitted: hasWorktree ? await uncommitted(git, session.worktree ?? "", files.excludes) : [],
     ...(await distance(project, session.branch)),
     mergeEntries: await ledger.mergeEntries({ sessionId: session.id }),

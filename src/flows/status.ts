@@ -1,6 +1,8 @@
 import { ORCHESTRATOR } from "../domain/names.ts";
 import { isLive } from "../domain/session.ts";
+import type { TaskStatus } from "../domain/task.ts";
 import type { Usage } from "../domain/usage.ts";
+import { exists } from "../effects/files.ts";
 import type { Overview, Session } from "../store/contract.ts";
 import { distance } from "./look.ts";
 import type { Project } from "./project.ts";
@@ -10,9 +12,12 @@ import { type Memory, readUsage, totalOf, type UsageReport } from "./usage.ts";
 export interface AgentStatus {
   session: Session;
   title: string | null;
+  taskStatus: TaskStatus | null;
   unread: number;
   /** The ledger says that it lives, and its process is gone: seen here, recorded by the next repair. */
   isLost: boolean;
+  /** Its worktree is where it was made. */
+  hasWorktree: boolean;
   ahead: number | null;
   behind: number | null;
   /** By all its incarnations, for the task that it has now. */
@@ -98,8 +103,10 @@ async function statusOf(
   return {
     session,
     title: task?.title ?? null,
+    taskStatus: task?.status ?? null,
     unread: unread.get(session.name) ?? 0,
     isLost: isGone,
+    hasWorktree: session.worktree !== null && exists(session.worktree),
     ...apart,
   };
 }

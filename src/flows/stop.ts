@@ -51,16 +51,20 @@ export async function stopWorker(project: Project, caller: Caller, session: Sess
   const { name, state } = session;
   if (!isLive(state) && !(await hasLeftovers(project, session))) {
     throw new OverseerError("ended_otherwise", `${name} is ${state} already`, {
-      hint:
-        session.worktree === null
-          ? `overseer logs ${name}`
-          : `overseer resume ${name}, or overseer worktree clean ${name}`,
+      hint: afterItsEnd(session),
     });
   }
   const isBeingStarted = (await project.ledger.findAction(session.id))?.state === "running";
   await planStop(project, caller, session);
   for (const action of await openStops(project, session)) await carryOutStop(project, session.id, action);
   return { name, worktree: isBeingStarted ? await fateOf(project, session) : "kept" };
+}
+
+/** Only what is not refused: whoever has completed does not go on, and work that has not landed is not cleaned. */
+function afterItsEnd({ name, state, worktree }: Session): string {
+  if (worktree === null) return `overseer logs ${name}`;
+  const look = `overseer diff ${name} shows what it did`;
+  return state === "completed" ? look : `overseer resume ${name} lets it go on; ${look}`;
 }
 
 /** What a stop that was killed has not come to. */

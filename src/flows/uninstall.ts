@@ -85,6 +85,6 @@ async function refuseWithWorkers(project: Project): Promise<void> {
     worktrees.length > 0 ? `.overseer/worktrees has work in it: ${worktrees.join(", ")}` : "",
   ];
   throw new OverseerError("workers_present", what.filter((part) => part !== "").join("; "), {
-    hint: "overseer stop --all, overseer worktree clean --all, then overseer uninstall",
+    hint: "overseer stop --all, overseer worktree clean --all, then overseer uninstall; with --force, clean saves what has not landed under refs/overseer/rescue/, which stay (git for-each-ref refs/overseer/rescue)",
   });
 }

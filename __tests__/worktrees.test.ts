@@ -928,7 +928,7 @@ describe("doctor and what workers leave", () => {
     expect(wholeState(fleet, ...names)).toEqual(before);
     const fixed = await doctor(fleet, "worktrees", "--fix");
     expect(fixed.verdict).toBe("warning");
-    expect(fixed.detail).toContain("removed: clean");
+    expect(fixed.detail).toContain("removed nobody's and empty ones: clean;");
     expect(existsSync(fleet.worktree("clean"))).toBe(false);
     const { worktrees } = wholeState(fleet, "committed", "changed", "folder");
     const { clean: _, ...rest } = before.worktrees;

@@ -10,7 +10,7 @@ import {
   planInjection,
 } from "../src/domain/mail.ts";
 import { PRIORITIES } from "../src/domain/task.ts";
-import type { Claimant, MailStore, NewMessage } from "../src/store/contract.ts";
+import type { Claimant, MailStore, NewMessage } from "../src/store/mail-contract.ts";
 import { openMail } from "../src/store/sqlite/mail.ts";
 import { tempFolder } from "./support/temp.ts";
 

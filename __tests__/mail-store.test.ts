@@ -2,7 +2,7 @@ import { Database } from "bun:sqlite";
 import { expect, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
 import type { Message } from "../src/domain/mail.ts";
-import type { Claimant, ClaimRequest, MailStore, NewMessage } from "../src/store/contract.ts";
+import type { Claimant, ClaimRequest, MailStore, NewMessage } from "../src/store/mail-contract.ts";
 import { openMail } from "../src/store/sqlite/mail.ts";
 import { tempFolder } from "./support/temp.ts";
 

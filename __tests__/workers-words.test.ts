@@ -68,7 +68,10 @@ describe("what is said", () => {
     const sling = (name: string, ...args: string[]) =>
       fleet.overseer(["sling", "Begin here", "--name", name, "--capability", "builder", ...args]);
     expect((await sling("cleo")).stderr).toBe("");
+    fleet.repo.write("scratch.txt", "nothing that a worker would miss\n");
+    expect((await sling("dido")).stderr).toBe("");
     fleet.repo.write("begun.txt", "half\n");
+    fleet.repo.git("add", "begun.txt");
     fleet.repo.write("README.md", "changed\n");
     expect((await sling("dora")).stderr).toBe(
       "you have uncommitted changes (README.md and 1 more); dora begins at the last commit, without them\n",

@@ -113,9 +113,10 @@ export function worktreeGone({ name, state, worktree }: Session, hasWorktree: bo
   return `its worktree is gone: ${isLive(state) ? renewWorktree(name) : `overseer resume ${name}`}`;
 }
 
-/** What the user has not committed in the main checkout, less what init put there. */
+/** Tracked files that the user has changed and not committed in the main checkout, less what init changes there. */
 export async function uncommittedHere({ git, paths }: Project): Promise<string[]> {
-  const args = ["status", "--porcelain=v1", "-z", "--no-renames", "--", ".", ":!.overseer", ":!.claude"];
+  const ours = [":!.overseer", ":!.claude"];
+  const args = ["status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files=no", "--", ".", ...ours];
   const { exitCode, stdout } = await git.run(paths.root, args);
   if (exitCode !== 0) return [];
   return stdout.split("\0").flatMap((entry) => (entry === "" ? [] : [entry.slice(3)]));

@@ -12,7 +12,8 @@ import { isLive } from "../domain/session.ts";
 import type { Priority } from "../domain/task.ts";
 import { newMessageId } from "../effects/ids.ts";
 import { isAlive, processMark } from "../effects/processes.ts";
-import type { MailFilter, NewMessage, Session } from "../store/contract.ts";
+import type { Session } from "../store/contract.ts";
+import type { MailFilter, NewMessage } from "../store/mail-contract.ts";
 import { type Caller, cleaner, type Project, tell } from "./project.ts";
 import { type Reach, wakeRecipients } from "./wake.ts";
 

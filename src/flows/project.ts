@@ -5,7 +5,8 @@ import type { Git } from "../effects/git.ts";
 import { appendEvent, appendLine, logError } from "../effects/logs.ts";
 import type { Paths } from "../effects/paths.ts";
 import type { Tmux } from "../effects/tmux.ts";
-import type { Ledger, MailStore, Session } from "../store/contract.ts";
+import type { Ledger, Session } from "../store/contract.ts";
+import type { MailStore } from "../store/mail-contract.ts";
 import type { LoadedConfig } from "./config.ts";
 
 export type Environment = Readonly<Record<string, string | undefined>>;

@@ -4,7 +4,8 @@ import { isLive, type SessionState } from "../domain/session.ts";
 import type { TaskStatus } from "../domain/task.ts";
 import { filesBelow, readBytes } from "../effects/files.ts";
 import type { Paths } from "../effects/paths.ts";
-import type { NewMessage, NewSession, NewTask, Restoration } from "../store/contract.ts";
+import type { NewSession, NewTask, Restoration } from "../store/contract.ts";
+import type { NewMessage } from "../store/mail-contract.ts";
 
 interface Told extends NewEvent {
   data: Record<string, unknown>;

@@ -1,6 +1,6 @@
 import { MAX_INJECTION_LENGTH } from "../domain/mail.ts";
 import { isAlive, processMark } from "../effects/processes.ts";
-import type { Claimant, MailStore } from "../store/contract.ts";
+import type { Claimant, MailStore } from "../store/mail-contract.ts";
 
 /** When a hook event shows mail: everything unread, what is pressing, or nothing (it only acknowledges). */
 export type Delivery = "all" | "pressing" | "none";

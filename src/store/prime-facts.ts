@@ -1,6 +1,7 @@
 import { ORCHESTRATOR } from "../domain/names.ts";
 import type { PrimeFacts } from "../domain/prime.ts";
-import type { Ledger, MailStore, Session, StoredEvent } from "./contract.ts";
+import type { Ledger, Session, StoredEvent } from "./contract.ts";
+import type { MailStore } from "./mail-contract.ts";
 
 const SHOWN = 8;
 

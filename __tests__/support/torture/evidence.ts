@@ -1,7 +1,8 @@
 import { Database } from "bun:sqlite";
 import { existsSync, readFileSync, rmSync } from "node:fs";
 import { pathsOf } from "../../../src/effects/paths.ts";
-import type { Ledger, MailStore } from "../../../src/store/contract.ts";
+import type { Ledger } from "../../../src/store/contract.ts";
+import type { MailStore } from "../../../src/store/mail-contract.ts";
 import { openLedger } from "../../../src/store/sqlite/ledger.ts";
 import { openMail } from "../../../src/store/sqlite/mail.ts";
 import { snapshot, type TempProject, tempProject } from "../cli.ts";

@@ -1,6 +1,6 @@
 import { isPressing, type Message, type MessageType, planInjection } from "../../domain/mail.ts";
 import type { Priority } from "../../domain/task.ts";
-import type { Claimant, ClaimRequest, MailFilter, MailStore, NewMessage } from "../contract.ts";
+import type { Claimant, ClaimRequest, MailFilter, MailStore, NewMessage } from "../mail-contract.ts";
 import { type Bindings, Connection, type OpenOptions } from "./connection.ts";
 import { MAIL_SCHEMA } from "./mail-schema.ts";
 

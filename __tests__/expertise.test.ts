@@ -23,8 +23,7 @@ beforeAll(async () => {
   mulch("record", "api", "--type", "convention", "Answers are never cached");
   const about = ["--name", "Buttons", "--description", "Buttons are green", "--files", "src/button.ts"];
   mulch("record", "ui", "--type", "pattern", ...about);
-  fleet.repo.git("add", ".mulch", ".gitattributes");
-  fleet.repo.git("commit", "--quiet", "--message", "expertise");
+  commitMulch();
 });
 afterAll(async () => {
   await fleet[Symbol.asyncDispose]();
@@ -42,6 +41,11 @@ function mulch(...args: string[]): void {
     env: { ...fleet.env, PATH: `${PROGRAMS}${delimiter}${fleet.env.PATH}` },
   });
   if (child.exitCode !== 0) throw new Error(`mulch ${args.join(" ")}: ${child.stderr.toString()}`);
+}
+
+function commitMulch(): void {
+  fleet.repo.git("add", ".mulch", ".gitattributes");
+  fleet.repo.git("commit", "--quiet", "--message", "expertise");
 }
 
 function configure(lines: string): void {
@@ -104,6 +108,7 @@ describe("mulch's expertise", () => {
     mulch("record", "api", "--type", "convention", "Dates are in UTC");
     expect((await fleet.overseer(["resume", name])).exitCode).toBe(0);
     expect(expertise()).toContain("Dates are in UTC");
+    commitMulch();
   });
 
   test("is not asked for when it is switched off", async () => {

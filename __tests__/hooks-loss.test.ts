@@ -69,6 +69,23 @@ test("a tool event acknowledges only what the transcript holds; the end of the t
   expect(states(at)).toEqual(["read"]);
 });
 
+test("mail that came with a prompt which was taken back before any answer comes with the next one again", async () => {
+  await using at = await testProject();
+  for (const worker of [await at.worker("ada"), null]) {
+    const claude = at.claude(worker);
+    const [message] = await at.send({ to: [worker?.name ?? "orchestrator"], body: "lunch?" });
+    for (const isForgetful of [true, false]) {
+      const { stdout } = await claude.fire("UserPromptSubmit", {}, { isForgetful, isUnanswered: true });
+      expect(mailIdsIn(stdout)).toEqual([message?.id ?? ""]);
+      expect(states(at).at(-1)).toBe("claimed");
+    }
+    // Answered, and interrupted only then: the conversation has it.
+    expect(await idsShown(claude, "UserPromptSubmit")).toEqual([message?.id ?? ""]);
+    expect(await idsShown(claude, "UserPromptSubmit")).toEqual([]);
+    expect(states(at).at(-1)).toBe("read");
+  }
+});
+
 test("without CLAUDE_PID, the process that started the hook is the one that was shown the mail", async () => {
   await using at = await testProject();
   const claude = at.claude(await at.worker("ada"));

@@ -154,6 +154,8 @@ export interface FireOptions {
   role?: HookRole;
   /** Claude Code has not written down yet what it was shown, as in the first moments after. */
   isForgetful?: boolean;
+  /** The person has interrupted it before the model said anything. */
+  isUnanswered?: boolean;
 }
 
 /** A live process in the place of claude, and the hook events that claude would fire. */
@@ -208,7 +210,12 @@ function standIn({ root, home, worker, sessionId, children }: StandInOptions): S
     fireRaw,
     async fire(event, extra = {}, options = {}) {
       const ran = await fireRaw(event, payloadOf(event, extra), options);
-      if (options.isForgetful !== true) appendFileSync(transcript, ran.stdout);
+      const shown = { type: "attachment", attachment: { hookEvent: event, content: ran.stdout } };
+      const written = [
+        ...(options.isForgetful === true ? [] : [shown]),
+        ...(options.isUnanswered === true ? [] : [{ type: "assistant" }]),
+      ];
+      for (const entry of written) appendFileSync(transcript, `${JSON.stringify(entry)}\n`);
       return ran;
     },
     start(event, stdout, extra = {}) {

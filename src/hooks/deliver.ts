@@ -5,13 +5,17 @@ import type { Claimant, MailStore } from "../store/mail-contract.ts";
 /** When a hook event shows mail: everything unread, what is pressing, or nothing (it only acknowledges). */
 export type Delivery = "all" | "pressing" | "none";
 
+/** What shows that the mail of an earlier event has reached a model: this event alone, or Claude Code's transcript. */
+export type Proof = "event" | "written" | "answered";
+
 export interface Doorstep {
   mail: MailStore;
   recipient: string;
   claudeSessionId: string;
   claudePid: number;
-  /** Where Claude Code keeps the conversation; null when this event alone proves that a model was asked meanwhile. */
+  /** Where Claude Code keeps the conversation. */
   transcriptPath: string | null;
+  proof: Proof;
   now: number;
 }
 
@@ -63,13 +67,31 @@ async function settleClaims(
   const own = await claimantOf(door);
   for (const claim of claims) {
     if (claim.process === own.process && claim.claudeSessionId === own.claudeSessionId) {
-      const hasArrived = await arrivals(door);
-      settled.acknowledged.push(...(await door.mail.acknowledge(door.recipient, own, door.now, hasArrived)));
+      settled.acknowledged.push(...(await acknowledge(door, own)));
+      if (door.proof === "answered") settled.released.push(...(await door.mail.release(door.recipient, own)));
     } else if (claim.process === own.process || !(await isAlive(claim.process))) {
       settled.released.push(...(await door.mail.release(door.recipient, claim)));
     }
   }
   return settled;
+}
+
+/** Claude Code writes its transcript some 50 ms behind, and later on a busy machine. */
+const BEHIND_MS = 1_000;
+const LOOK_AGAIN_MS = 50;
+
+/** A prompt that was sent while a turn was running comes right after an answer that may not be written down yet. */
+async function acknowledge(door: Doorstep, own: Claimant): Promise<string[]> {
+  const { mail, recipient, now } = door;
+  const acknowledged = await mail.acknowledge(recipient, own, now, await arrivals(door));
+  const isHolding = async () =>
+    (await mail.glance(recipient)).claims.some((one) => one.process === own.process);
+  for (let waited = 0; door.proof === "answered" && waited < BEHIND_MS && (await isHolding()); ) {
+    await Bun.sleep(LOOK_AGAIN_MS);
+    waited += LOOK_AGAIN_MS;
+    acknowledged.push(...(await mail.acknowledge(recipient, own, now, await arrivals(door))));
+  }
+  return acknowledged;
 }
 
 const TRANSCRIPT_TAIL_BYTES = 512 * 1024;
@@ -79,11 +101,22 @@ const TRANSCRIPT_TAIL_BYTES = 512 * 1024;
  * Claude Code writes what it was shown into its transcript only some 50 ms later. Killed before that, it never had it.
  */
 async function arrivals(door: Doorstep): Promise<(id: string) => boolean> {
-  if (door.transcriptPath === null) return () => true;
+  if (door.proof === "event" || door.transcriptPath === null) return () => true;
   const transcript = Bun.file(door.transcriptPath);
   if (!(await transcript.exists())) return () => false;
   const tail = await transcript.slice(Math.max(0, transcript.size - TRANSCRIPT_TAIL_BYTES)).text();
-  return (id) => tail.includes(id);
+  return door.proof === "written" ? (id) => tail.includes(id) : (id) => isInConversation(tail, id);
+}
+
+/**
+ * Whoever interrupts Claude Code before it has answered a prompt gets the prompt back, and the conversation goes on as
+ * if neither it nor what came with it had been.
+ */
+function isInConversation(transcript: string, id: string): boolean {
+  const entries = transcript.split("\n").filter((entry) => !entry.startsWith('{"type":"api-request'));
+  const at = entries.findLastIndex((entry) => entry.includes(id));
+  if (at < entries.findLastIndex((entry) => entry.includes('"type":"assistant"'))) return at !== -1;
+  return entries[at]?.includes('"hookEvent":"UserPromptSubmit"') === false;
 }
 
 async function claimantOf(door: Doorstep): Promise<Claimant> {

@@ -7,7 +7,7 @@ import type { Activity } from "../store/contract.ts";
 import type { MailStore } from "../store/mail-contract.ts";
 import { FOR_A_HOOK } from "../store/sqlite/connection.ts";
 import { openMail } from "../store/sqlite/mail.ts";
-import { type Delivered, type Delivery, deliver } from "./deliver.ts";
+import { type Delivered, type Delivery, deliver, type Proof } from "./deliver.ts";
 import type { HookCall } from "./handle.ts";
 import { orchestratorKey, type RecordedTurn, withLedger } from "./record.ts";
 import { mailEvents } from "./session-log.ts";
@@ -23,8 +23,8 @@ const DELIVERIES: Readonly<Partial<Record<HookEvent, Delivery>>> = {
   StopFailure: "none",
   PreCompact: "none",
 };
-/** They come only after a model's answer, so that whatever was printed before has reached a model. */
-const PROOFS: readonly HookEvent[] = ["UserPromptSubmit", "Stop"];
+/** The end of a turn comes only after a model's answer; a prompt also after a turn that was interrupted. */
+const PROOFS: Readonly<Partial<Record<HookEvent, Proof>>> = { Stop: "event", UserPromptSubmit: "answered" };
 /** Claude Code lets a turn end at the ninth block in a row, whoever blocked: what was shown then reaches nobody. */
 const BLOCKS_IN_A_ROW = 5;
 
@@ -68,8 +68,10 @@ async function handleMail(
   }
   const delivery = mailTurns < BLOCKS_IN_A_ROW ? DELIVERIES[call.event] : "none";
   if (delivery === undefined) return nothing;
-  const transcriptPath = PROOFS.includes(call.event) ? null : call.payload.transcriptPath;
-  const door = { mail, recipient, claudeSessionId, claudePid: call.claudePid, transcriptPath, now: call.now };
+  const { claudePid, now } = call;
+  const { transcriptPath } = call.payload;
+  const proof = PROOFS[call.event] ?? "written";
+  const door = { mail, recipient, claudeSessionId, claudePid, transcriptPath, proof, now };
   const delivered = await deliver(door, delivery, (text) => call.print(wrap(call.event, text)));
   await tellMail(call, paths, recipient, delivered);
   return delivered;

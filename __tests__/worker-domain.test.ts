@@ -10,7 +10,7 @@ import {
 import { definitionFor, isReadOnly, readManifest } from "../src/domain/manifest.ts";
 import { inherited, paneEnvironment } from "../src/domain/pane-environment.ts";
 import { type Holder, isWithin, overlaps, scopeConflict, toScope } from "../src/domain/scope.ts";
-import { explainScreen } from "../src/domain/screen.ts";
+import { explainScreen, hasDraft } from "../src/domain/screen.ts";
 import { firstPrompt, hasReached, resumePrompt, SPAWN_STEPS, spawnPause } from "../src/domain/spawn.ts";
 import { renderTemplate } from "../src/domain/template.ts";
 
@@ -629,6 +629,22 @@ test.each<[string, RegExp | null]>([
   }
   expect(explained?.why).toMatch(why);
   expect(explained?.hint).toContain("start claude once in /repo");
+});
+
+const RULE = "─".repeat(20);
+
+test.each([
+  [`● Done.\n${RULE}\n❯ \n${RULE}\n  don't ask on`, false],
+  [`● Done.\n${RULE}\n❯\u00a0\n${RULE}`, false],
+  [`❯ an earlier prompt\n● Done.\n${RULE}\n❯ \n${RULE}`, false],
+  ["● Done.\n> ", false],
+  [`${RULE}\n❯ half a\n${RULE}`, true],
+  [`${RULE}\n❯ \n  a second line\n${RULE}\n  don't ask on`, true],
+  ["Do you want to proceed?\n❯ 1. Yes\n  2. No", true],
+  ["● Done.", true],
+  ["", true],
+])("on the screen %p a draft may stand: %p", (screen, isThere) => {
+  expect(hasDraft(screen)).toBe(isThere);
 });
 
 describe("an identity", () => {

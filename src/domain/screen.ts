@@ -21,8 +21,13 @@ export function explainScreen(screen: string, root: string): { why: string; hint
   return null;
 }
 
-/** Whether something stands in Claude Code's input line, or no such line is to be seen: then nothing is pasted. */
+/** Whether something stands in Claude Code's input field, or no such field is to be seen: then nothing is pasted. */
 export function hasDraft(screen: string): boolean {
-  const input = screen.split("\n").findLast((line) => /^[❯>]/.test(line));
-  return input === undefined || input.slice(1).trim() !== "";
+  const lines = screen.split("\n");
+  const first = lines.findLastIndex((line) => /^[❯>]/.test(line));
+  if (first === -1) return true;
+  const below = lines.slice(first);
+  const border = below.findIndex((line) => /^[─╰]/.test(line));
+  const field = border === -1 ? below.slice(0, 1) : below.slice(0, border);
+  return field.join("").slice(1).trim() !== "";
 }

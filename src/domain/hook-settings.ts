@@ -40,15 +40,20 @@ export function hookGroups(role: HookRole, program: HookProgram, root: string): 
       const hook = { type: "command", command, timeout: TIMEOUT_SECONDS };
       return [
         event,
-        [{ hooks: WAITER_EVENTS.includes(event) ? [hook, waiter(role, program, root)] : [hook] }],
+        [{ hooks: WAITER_EVENTS.includes(event) ? [hook, waiter(role, program, event, root)] : [hook] }],
       ];
     }),
   );
 }
 
 /** `-p`, so that bash runs nothing of the user's first. */
-function waiter(role: HookRole, { entries }: HookProgram, root: string): HookGroup["hooks"][number] {
-  const command = `exec bash -p ${quoted(`${entries}/waiter.sh`)} ${role} ${quoted(root)}`;
+function waiter(
+  role: HookRole,
+  { entries }: HookProgram,
+  event: HookEvent,
+  root: string,
+): HookGroup["hooks"][number] {
+  const command = `exec bash -p ${quoted(`${entries}/waiter.sh`)} ${role} ${quoted(root)} ${event}`;
   return { type: "command", command, timeout: LONGEST_TIMEOUT_SECONDS, asyncRewake: true };
 }
 

@@ -8,14 +8,29 @@ function doorOf(paths: Paths, claudePid: number): string {
   return `${paths.waiters}/${claudePid}`;
 }
 
-/** Wakes the session of that process; false when nobody waits there. A waiter that is about to begin wakes it then. */
+/** How long after a waiter has gone to wake its session the turn that it begins may take to begin. */
+const ON_ITS_WAY_MS = 5_000;
+
+/**
+ * Wakes the session of that process; false when nobody waits there and nobody has just gone to wake it. A waiter that is
+ * about to begin wakes it then.
+ */
 export function knock(paths: Paths, claudePid: number): boolean {
   const door = doorOf(paths, claudePid);
-  if (say(door, "wake")) return true;
+  if (say(door, "wake") || isOnItsWay(door)) return true;
   const fs = process.getBuiltinModule("node:fs");
-  if (!fs.existsSync(paths.waiters)) return false;
-  fs.writeFileSync(`${door}.wake`, "");
+  try {
+    fs.writeFileSync(`${door}.wake`, "", { flag: "wx" });
+  } catch (error) {
+    if (!hasCode(error, ["EEXIST", "ENOENT"])) throw error;
+  }
   return say(door, "wake");
+}
+
+/** Whoever brings mail in between need not wake it once more: it is shown by the prompt that the wake-up becomes. */
+function isOnItsWay(door: string): boolean {
+  const stats = process.getBuiltinModule("node:fs").lstatSync(`${door}.woken`, { throwIfNoEntry: false });
+  return stats !== undefined && Date.now() - stats.mtimeMs < ON_ITS_WAY_MS;
 }
 
 /** What `knock` left for a waiter that never came: the session has learned of its mail in another way. */
@@ -30,25 +45,35 @@ export function dismissWaiters(paths: Paths): void {
   for (const name of fs.readdirSync(paths.waiters)) say(`${paths.waiters}/${name}`, "go");
 }
 
+/** Never follows a link nor writes into anything but a FIFO: what stands in the door's place may be anybody's. */
 function say(door: string, word: "wake" | "go"): boolean {
   const fs = process.getBuiltinModule("node:fs");
-  const { O_WRONLY, O_NONBLOCK } = fs.constants;
+  const { O_WRONLY, O_NONBLOCK, O_NOFOLLOW } = fs.constants;
   let fd: number;
   try {
-    fd = fs.openSync(door, O_WRONLY | O_NONBLOCK);
+    fd = fs.openSync(door, O_WRONLY | O_NONBLOCK | O_NOFOLLOW);
   } catch (error) {
-    if (isNobody(error)) return false;
+    if (hasCode(error, NOBODY)) return false;
     throw error;
   }
   try {
+    const own = fs.fstatSync(fd);
+    if (!own.isFIFO()) return false;
     fs.writeSync(fd, `${word}\n`);
-    return true;
+    // Behind a door that was replaced meanwhile, somebody may already have been sent away.
+    return fs.lstatSync(door, { throwIfNoEntry: false })?.ino === own.ino || word === "go" || say(door, word);
+  } catch (error) {
+    // So many words are waiting there that this one makes no difference.
+    if (hasCode(error, ["EAGAIN"])) return true;
+    throw error;
   } finally {
     fs.closeSync(fd);
   }
 }
 
-/** No door, or a door that nobody has open for reading. */
-function isNobody(error: unknown): boolean {
-  return error instanceof Error && "code" in error && (error.code === "ENOENT" || error.code === "ENXIO");
+/** No door, a door that nobody has open for reading, or something else in its place. */
+const NOBODY = ["ENOENT", "ENXIO", "ENOTDIR", "EISDIR", "ELOOP", "EMLINK"];
+
+function hasCode(error: unknown, codes: readonly string[]): boolean {
+  return error instanceof Error && "code" in error && codes.includes(String(error.code));
 }

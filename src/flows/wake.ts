@@ -46,8 +46,13 @@ export async function wakeRecipients(
 async function reach(project: Project, session: Session | null): Promise<Reach> {
   if (session === null) return NOBODY;
   if (session.state === "booting" || session.state === "waiting") return { how: "later", session };
-  if (session.state !== "idle") return { how: "busy", session };
+  // A hook that has committed `idle` and shown the mail by now gives it another turn.
+  if (session.state !== "idle" || !(await hasUnread(project, session.name))) return { how: "busy", session };
   return { how: (await wake(project, session)) ? "woken" : "later", session };
+}
+
+async function hasUnread({ mail }: Project, name: string): Promise<boolean> {
+  return (await mail.glance(name)).hasUnread;
 }
 
 /** The person may have several sessions open; the one that was active last is the one that listens. */
@@ -94,7 +99,8 @@ async function paste(project: Project, session: Session): Promise<boolean> {
     payload: {},
   };
   await ledger.planAction(action, woken(project, session, "paste"));
-  if (!(await ledger.takeAction(action.id, null, await selfMark(), clock.now()))) return false;
+  // Whoever was faster wakes it for both.
+  if (!(await ledger.takeAction(action.id, null, await selfMark(), clock.now()))) return true;
   await tmux.paste(pane.id, WAKE_NOTICE);
   await ledger.endAction(action.id, "done", "pasted", clock.now());
   return true;

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { isAlive, processMark } from "../src/effects/processes.ts";
 import { claudeBinary } from "./support/claude.ts";
 import { type Fleet, startFleet } from "./support/fleet.ts";
+import { screen, type } from "./support/pane.ts";
 import { tempFolder } from "./support/temp.ts";
 import { until } from "./support/until.ts";
 
@@ -23,19 +24,6 @@ async function statusOf(fleet: Fleet, name: string): Promise<AgentView> {
   const agent = answer.data<{ agents: AgentView[] }>().agents.find((one) => one.name === name);
   if (!agent) throw new Error(`status does not show ${name}: ${answer.stdout}`);
   return agent;
-}
-
-/** As a person at the pane would. */
-async function type(fleet: Fleet, name: string, text: string): Promise<void> {
-  const { paneId } = await fleet.session(name);
-  const line = text.slice(0, 40);
-  fleet.tmux("send-keys", "-t", paneId ?? "", "-l", text);
-  await until(`${name}'s pane shows what was typed`, () => screen(fleet, paneId).includes(line), PATIENT);
-  fleet.tmux("send-keys", "-t", paneId ?? "", "Enter");
-}
-
-function screen(fleet: Fleet, paneId: string | null): string {
-  return fleet.tmux("capture-pane", "-p", "-J", "-t", paneId ?? "");
 }
 
 async function eventTypes(fleet: Fleet, name: string): Promise<string[]> {

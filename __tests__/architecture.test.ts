@@ -5,7 +5,7 @@ import { dirname, join, normalize } from "node:path";
 const ROOT = dirname(import.meta.dir);
 const ROOMS = ["cli", "commands", "domain", "effects", "flows", "hooks", "store"];
 /** What a hook may load of the workshop on every tool call. */
-const QUICK_EFFECTS = ["paths", "logs", "raw-files", "compiled", "processes", "tokens"].map(
+const QUICK_EFFECTS = ["paths", "logs", "raw-files", "compiled", "processes", "tokens", "waiters"].map(
   (n) => `effects/${n}.ts`,
 );
 

@@ -4,7 +4,7 @@ import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { WAKE_NOTICE } from "../src/domain/mail.ts";
 import { sendMail } from "../src/flows/mail.ts";
-import type { NewMessage } from "../src/store/contract.ts";
+import type { NewMessage } from "../src/store/mail-contract.ts";
 import { claudeBinary, runClaude } from "./support/claude.ts";
 import { OVERSEER } from "./support/cli.ts";
 import { type Fleet, startFleet } from "./support/fleet.ts";

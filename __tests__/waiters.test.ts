@@ -14,7 +14,7 @@ import {
 import { join } from "node:path";
 import { type HookRole, hookGroups } from "../src/domain/hook-settings.ts";
 import { hookProgram } from "../src/effects/package.ts";
-import { dismissWaiters, forgetKnock, knock } from "../src/effects/waiters.ts";
+import { dismissWaiters, forgetKnocks, knock } from "../src/effects/waiters.ts";
 import { wakeRecipients } from "../src/flows/wake.ts";
 import { isRunning } from "./support/kill.ts";
 import { cleanEnvironment, type TestProject, testProject } from "./support/project.ts";
@@ -179,7 +179,7 @@ test("a knock at the moment at which one waiter takes over from another is not l
   }
 });
 
-test("a knock before the first waiter is there wakes with it; a prompt that comes first shows the mail itself", async () => {
+test("a knock while nobody waits wakes with the next waiter, however late it comes, unless a prompt shows the mail first", async () => {
   await using here = await place();
   expect(here.knock()).toBe(false);
   expect(here.knock()).toBe(false);
@@ -189,15 +189,13 @@ test("a knock before the first waiter is there wakes with it; a prompt that come
 
   rmSync(`${here.door}.woken`);
   expect(here.knock()).toBe(false);
-  const prompted = await here.wait({ event: "UserPromptSubmit" });
-  await until("nothing is left for later", () => here.files().join() === "door");
-  expect(prompted.exitCode).toBeNull();
+  expect(await here.start({ event: "UserPromptSubmit" }).exited).toBe(2);
 
-  dismissWaiters(here.at.paths);
-  await prompted.exited;
+  rmSync(`${here.door}.woken`);
   expect(here.knock()).toBe(false);
-  forgetKnock(here.at.paths, process.pid);
-  expect((await here.wait()).exitCode).toBeNull();
+  await here.at.claude(null).fire("UserPromptSubmit", {}, asThisProcess);
+  expect(here.files()).toEqual(["door"]);
+  expect((await here.wait({ event: "UserPromptSubmit" })).exitCode).toBeNull();
 });
 
 test("whoever knocks while a wake-up is on its way wakes nobody twice, unless nothing comes of it", async () => {
@@ -301,7 +299,7 @@ test("thousands of knocks that nobody hears neither fail nor pile up", async () 
   await using here = await place();
   for (let count = 0; count < 3_000; count++) expect(here.knock()).toBe(false);
   expect(here.files()).toEqual(["door.wake"]);
-  forgetKnock(here.at.paths, process.pid);
+  await forgetKnocks(here.at.paths, process.pid);
   const waiter = await here.wait();
   waiter.kill("SIGSTOP");
   // More than a pipe holds.

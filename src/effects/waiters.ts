@@ -33,9 +33,19 @@ function isOnItsWay(door: string): boolean {
   return stats !== undefined && Date.now() - stats.mtimeMs < ON_ITS_WAY_MS;
 }
 
-/** What `knock` left for a waiter that never came: the session has learned of its mail in another way. */
-export function forgetKnock(paths: Paths, claudePid: number): void {
-  process.getBuiltinModule("node:fs").rmSync(`${doorOf(paths, claudePid)}.wake`, { force: true });
+/**
+ * Before a prompt reads the mail, or once it was pasted: whatever brought mail until now need wake nobody any more, and
+ * whatever brings some from now on must. Not with node:fs, which a hook would have to load.
+ */
+export async function forgetKnocks(paths: Paths, claudePid: number): Promise<void> {
+  for (const trace of ["wake", "woken"]) {
+    const file = Bun.file(`${doorOf(paths, claudePid)}.${trace}`);
+    if (await file.exists()) await file.delete().catch(unlessGone);
+  }
+}
+
+function unlessGone(error: unknown): void {
+  if (!hasCode(error, ["ENOENT"])) throw error;
 }
 
 /** Sends every waiter away, without waking anybody. */

@@ -5,7 +5,7 @@ import { hasDraft } from "../domain/screen.ts";
 import { isLive } from "../domain/session.ts";
 import { logError } from "../effects/logs.ts";
 import { processMark } from "../effects/processes.ts";
-import { forgetKnock, knock } from "../effects/waiters.ts";
+import { forgetKnocks, knock } from "../effects/waiters.ts";
 import type { Session } from "../store/contract.ts";
 import { paneOf } from "./launch.ts";
 import { selfMark } from "./lease.ts";
@@ -74,7 +74,7 @@ async function wake(project: Project, session: Session): Promise<boolean> {
     return true;
   }
   if (session.name === ORCHESTRATOR || !(await paste(project, session))) return false;
-  forgetKnock(project.paths, pid);
+  await forgetKnocks(project.paths, pid);
   return true;
 }
 

@@ -3,6 +3,7 @@ import { ORCHESTRATOR } from "../domain/names.ts";
 import { readCompiled } from "../effects/compiled.ts";
 import { appendEvent } from "../effects/logs.ts";
 import type { Paths } from "../effects/paths.ts";
+import { forgetKnocks, knock } from "../effects/waiters.ts";
 import type { Activity } from "../store/contract.ts";
 import type { MailStore } from "../store/mail-contract.ts";
 import { FOR_A_HOOK } from "../store/sqlite/connection.ts";
@@ -35,20 +36,20 @@ export async function bringMail(
   recorded: RecordedTurn | null,
 ): Promise<boolean> {
   const recipient = recorded?.session.name ?? ORCHESTRATOR;
+  if (call.event === "UserPromptSubmit") await forgetKnocks(paths, call.claudePid);
   const mail = openMail(paths.mail, FOR_A_HOOK);
   try {
     const delivered = await handleMail(call, paths, mail, recipient, recorded?.mailTurns ?? 0);
     if (delivered.shown.length > 0) return true;
-    return delivered.isLeft && recorded?.session.state === "idle" && (await wakeLater(call, paths));
+    return delivered.isLeft && recorded?.session.state === "idle" && wakeLater(call, paths);
   } finally {
     mail.close();
   }
 }
 
 /** A turn that failed, or one more that may not be held up, ends with mail unread: the waiter begins the next. */
-async function wakeLater({ event, claudePid }: HookCall, paths: Paths): Promise<boolean> {
+function wakeLater({ event, claudePid }: HookCall, paths: Paths): boolean {
   if ((event !== "Stop" && event !== "StopFailure") || !readCompiled(paths).isWaking) return false;
-  const { knock } = await import("../effects/waiters.ts");
   return knock(paths, claudePid);
 }
 

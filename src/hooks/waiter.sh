@@ -56,12 +56,8 @@ mv -f "$door.$$" "$door"
 exec 8>&-
 rm -f "$door.woken"
 
-# Left by somebody who found nobody here. With a prompt the mail comes by itself.
-if [ "$event" = SessionStart ]; then
-  [ -e "$door.wake" ] && wake
-else
-  rm -f "$door.wake"
-fi
+# Left by somebody who found nobody here; a prompt that shows the mail takes it away first.
+[ -e "$door.wake" ] && wake
 
 while :; do
   if read -r -t 20 word <&9; then

@@ -35,7 +35,7 @@ const checks = [
 const isGreen = runs("tests", [
   `${bin}/bun`,
   "test",
-  "--parallel=2",
+  "--parallel=3",
   "--timeout=120000",
   "--reporter=junit",
   `--reporter-outfile=${report}`,

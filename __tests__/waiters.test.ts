@@ -283,7 +283,7 @@ test("a folder that is not empty in the place of the door, or none for the doors
   expect(here.knock()).toBe(false);
   here.start();
   expect(existsSync(`${door}/theirs`)).toBe(true);
-  rmSync(at.paths.waiters, { recursive: true });
+  rmSync(at.paths.waiters, { recursive: true, force: true }); // the waiter is about to do something there
   expect(here.knock()).toBe(false);
   expect(await here.start().exited).toBe(0);
   dismissWaiters(at.paths);
@@ -347,7 +347,8 @@ async function orphanedWaiter(at: TestProject): Promise<number> {
   const orphan = await until("the waiter of another process waits", () =>
     childrenOf(claude.pid).find((pid) => isBehind(pid, door)),
   );
-  writeFileSync(`${door}.wake`, "");
+  // Not .wake, for which it may still be about to look.
+  writeFileSync(`${door}.woken`, "");
   claude.kill("SIGKILL");
   await claude.exited;
   return orphan;

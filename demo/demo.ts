@@ -66,6 +66,7 @@ function asking(model: Model, story: Story): Story {
   story.says("I go on when I have the answer.");
   model
     .whenMail("Euro or pound?")
+    .holds("the builder has ended its turn")
     .uses("Bash", {
       command: 'overseer mail send --to prices --subject "Re: Which currency?" --body "Take the pound."',
     })
@@ -96,6 +97,10 @@ try {
   );
 
   chapter("3. The lead cuts the work and slings three builders from inside its own session");
+  await stage.until("one waits for an answer", (agents) =>
+    agents.some(({ name, state }) => name === "prices" && state === "idle"),
+  );
+  stage.model.release("the builder has ended its turn");
   await stage.until("each has written its file", () =>
     PARTS.every(({ file, name }) => stage.has(`.overseer/worktrees/${name}/${file}`)),
   );

@@ -1,6 +1,7 @@
 import { Database } from "bun:sqlite";
 import { existsSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { readText } from "../../src/effects/raw-files.ts";
 import type { Session } from "../../src/store/contract.ts";
 import { claudeBinary } from "./claude.ts";
 import { cleanEnvironment, killAfter, OVERSEER } from "./cli.ts";
@@ -170,8 +171,7 @@ export function processesIn(folder: string): number[] {
 
 /** Its words; empty when it has ended. */
 export function commandOf(pid: number): string {
-  const file = `/proc/${pid}/cmdline`;
-  return existsSync(file) ? readFileSync(file, "utf8").replaceAll("\0", " ").trim() : "";
+  return (readText(`/proc/${pid}/cmdline`) ?? "").replaceAll("\0", " ").trim();
 }
 
 function linkOf(path: string): string {
@@ -184,10 +184,9 @@ function linkOf(path: string): string {
 
 /** Not even a defunct one counts as running. */
 export function isRunning(pid: number | null): boolean {
-  const file = `/proc/${pid}/stat`;
-  if (pid === null || !existsSync(file)) return false;
-  const stat = readFileSync(file, "utf8");
-  return stat.slice(stat.lastIndexOf(")") + 2, stat.lastIndexOf(")") + 3) !== "Z";
+  // One that ends right now cannot be read any more.
+  const stat = pid === null ? "" : (readText(`/proc/${pid}/stat`) ?? "");
+  return stat !== "" && stat.slice(stat.lastIndexOf(")") + 2, stat.lastIndexOf(")") + 3) !== "Z";
 }
 
 /** SIGKILL to one process: 0 and negative numbers would mean whole groups, the tests' own among them. */

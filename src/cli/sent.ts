@@ -17,7 +17,7 @@ export function sentText(sent: Sent, style: Style): string {
 function whenSeen({ message, reach }: Sent): string {
   const { to } = message;
   if (reach === null) return "";
-  if (to === HUMAN) return "a person reads it with overseer mail check --agent human";
+  if (to === HUMAN) return "a person reads it with overseer mail check";
   if (reach.how === "woken") return "it was idle and has been woken";
   if (reach.how === "busy")
     return isPressing(message) ? "it sees it after its next tool use" : "it sees it when its turn ends";
@@ -35,5 +35,5 @@ function whenFree(to: string, session: NonNullable<NonNullable<Sent["reach"]>["s
   if (session.state === "waiting") return `it is waiting (${session.reason}), and sees it when it goes on`;
   return to === ORCHESTRATOR
     ? "it is idle, and sees it with its next prompt"
-    : `it is idle and could not be woken; it sees it with its next prompt: overseer attach ${to}`;
+    : `it is idle and was not woken; it sees it with its next prompt: overseer attach ${to}`;
 }

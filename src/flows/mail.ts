@@ -37,7 +37,9 @@ export interface Sent {
 /** One message per recipient, all in one transaction. */
 export async function sendMail(project: Project, draft: Draft): Promise<Sent[]> {
   assertSendable(draft.subject, draft.body);
-  const recipients = resolveAddresses(await project.ledger.currentSessions(), draft.to, draft.from);
+  const sessions = await project.ledger.currentSessions();
+  const recipients = resolveAddresses(sessions, draft.to, draft.from);
+  for (const session of sessions) if (recipients.includes(session.name)) await assertReader(project, session);
   const clean = await cleaner(project);
   const at = project.clock.now();
   const messages = recipients.map((to): NewMessage => {
@@ -118,6 +120,16 @@ function resolveAddresses(
     throw unknownAddress(address, [...STANDING_ADDRESSES, ...names]);
   });
   return [...new Set(found)];
+}
+
+/** Nobody will ever read it there, but for the next worker of that name, which has another task. */
+async function assertReader({ ledger }: Project, { id, name, state }: Session): Promise<void> {
+  if (state !== "completed") return;
+  const entries = await ledger.mergeEntries({ sessionId: id });
+  if (entries.some(({ status }) => status === "held")) return;
+  throw new OverseerError("ended_otherwise", `${name} has completed its task and reads no mail any more`, {
+    hint: `overseer diff ${name}; what is still to be done is another task: overseer sling`,
+  });
 }
 
 function membersOf(workers: readonly Session[], group: string, sender: string): string[] {

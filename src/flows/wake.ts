@@ -89,8 +89,6 @@ function woken(project: Project, session: Session, by: "waiter" | "paste"): NewE
 async function paste(project: Project, session: Session): Promise<boolean> {
   const pane = await paneOf(project, session);
   if (!pane) return false;
-  const tmux = await project.tmux();
-  if ((await tmux.isWatched(pane.id)) || hasDraft(await tmux.text(pane.id, 0))) return false;
   const { ledger, clock } = project;
   const action = {
     id: `paste-${session.id}-${session.stateAt}`,
@@ -98,6 +96,10 @@ async function paste(project: Project, session: Session): Promise<boolean> {
     subject: session.name,
     payload: {},
   };
+  const tmux = await project.tmux();
+  // What stands there may be the line that another sender is about to send off.
+  if ((await tmux.isWatched(pane.id)) || hasDraft(await tmux.text(pane.id, 0)))
+    return (await ledger.findAction(action.id)) !== null;
   await ledger.planAction(action, woken(project, session, "paste"));
   // Whoever was faster wakes it for both.
   if (!(await ledger.takeAction(action.id, null, await selfMark(), clock.now()))) return true;

@@ -111,6 +111,23 @@ test("mail for an idle session wakes it through its waiter, by a notice that has
   expect(notice).not.toContain("words");
 });
 
+test("so does mail for one whose turn has failed at a limit of which nobody knows the end, and at no other", async () => {
+  await using here = await place();
+  const { at } = here;
+  const mail = ["mail", "send", "--to", "orchestrator", "--subject", "news"];
+  const claude = at.claude(null);
+  await claude.fire("SessionStart", { source: "startup" }, asThisProcess);
+  const waiter = await here.wait();
+  const words = "You've hit your limit · resets 11:59pm";
+  await claude.fire("StopFailure", { error: "rate_limit", last_assistant_message: words }, asThisProcess);
+  expect((await at.overseer(mail)).stdout).toContain("it is waiting (rate_limit)");
+  expect(waiter.exitCode).toBeNull();
+  await claude.fire("UserPromptSubmit", {}, asThisProcess);
+  await claude.fire("StopFailure", { error: "overloaded_error" }, asThisProcess);
+  expect((await at.overseer(mail)).stdout).toContain("has been woken");
+  expect(await waiter.exited).toBe(2);
+});
+
 test("a waiter waits only beside a session with a person at its terminal, and only in its own role", async () => {
   await using here = await place();
   const worker = { ...ATTENDED, OVERSEER_TOKEN: "token", OVERSEER_AGENT_NAME: "ada" };

@@ -18,9 +18,9 @@ export function judgeGit(command: PlainCommand, cwd: Folder, facts: GuardFacts, 
   const call = readCall(command, cwd, place);
   if (call === null) return null;
   const denial = judgePush(call, facts) ?? judgeFolder(call, facts, place);
-  // A clone among the scratch files has branches of its own.
-  const isScratch = call.folder !== null && territoryOf(call.folder, facts, place) === "temp";
-  if (denial || isScratch) return denial;
+  // A clone among the scratch files has branches of its own; what is in an unknown folder cannot be known.
+  const isForeign = call.folder === null || territoryOf(call.folder, facts, place) === "temp";
+  if (denial || isForeign) return denial;
   return judgeReader(call, facts) ?? judgeBranches(call, facts) ?? judgeShared(call, facts, place);
 }
 

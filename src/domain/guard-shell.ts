@@ -98,7 +98,7 @@ function written({ name, args }: PlainCommand): Word[] {
     }
     case "sed":
     case "perl":
-      return args.some(({ text }) => /^-[a-zA-Z]*i|^--in-place/.test(text))
+      return args.some(({ text }) => /^-(?![mMI])[a-zA-Z]*i|^--in-place/.test(text))
         ? positional(args, ["-e", "-f"])
         : [];
     case "dd":

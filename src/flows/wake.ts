@@ -45,10 +45,17 @@ export async function wakeRecipients(
 
 async function reach(project: Project, session: Session | null): Promise<Reach> {
   if (session === null) return NOBODY;
-  if (session.state === "booting" || session.state === "waiting") return { how: "later", session };
+  const isFree = session.state === "idle" || isLimitOver(session, project.clock.now());
+  if (!isFree && (session.state === "booting" || session.state === "waiting"))
+    return { how: "later", session };
   // A hook that has committed `idle` and shown the mail by now gives it another turn.
-  if (session.state !== "idle" || !(await hasUnread(project, session.name))) return { how: "busy", session };
+  if (!isFree || !(await hasUnread(project, session.name))) return { how: "busy", session };
   return { how: (await wake(project, session)) ? "woken" : "later", session };
+}
+
+/** Its turn has failed and it stands at its prompt: nothing but a prompt lets it go on, unless its limit has an end. */
+function isLimitOver({ reason, reasonUntil }: Session, now: number): boolean {
+  return reason === "rate_limit" && (reasonUntil === null || reasonUntil <= now);
 }
 
 async function hasUnread({ mail }: Project, name: string): Promise<boolean> {

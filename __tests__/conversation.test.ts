@@ -395,7 +395,7 @@ describe("mail", () => {
     }
     expect((await fleet.overseer(["stop", "eve"])).exitCode).toBe(0);
     const refusals: [args: string[], stdin: string, code: string, hint: RegExp][] = [
-      [["eve", "hear me"], "", "ended_otherwise", /overseer resume eve, or .*mail send --to eve/],
+      [["eve", "hear me"], "", "ended_otherwise", /overseer resume eve$/],
       [["add", "hear me"], "", "agent_unknown", /ada/],
       [["ada", " "], "", "usage", /overseer nudge ada/],
       [["ada", "-"], " \n", "usage", /overseer nudge ada/],

@@ -90,6 +90,9 @@ export async function readConfig(git: Git, cwd: string, pattern: string): Promis
   });
 }
 
+/** Also of a worktree that another git is just making, whose record is not whole yet. */
 function isLocked(stderr: string): boolean {
-  return /\.lock': File exists|cannot lock ref|Unable to create '.*\.lock'/.test(stderr);
+  return /\.lock': File exists|cannot lock ref|Unable to create '.*\.lock'|failed to read .*\/worktrees\//.test(
+    stderr,
+  );
 }

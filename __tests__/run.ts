@@ -35,7 +35,7 @@ const checks = [
 const isGreen = runs("tests", [
   `${bin}/bun`,
   "test",
-  "--parallel=3",
+  "--parallel=2",
   "--timeout=120000",
   "--reporter=junit",
   `--reporter-outfile=${report}`,

@@ -58,7 +58,8 @@ export async function launch(project: Project, { session, token }: Registered, s
   const launched = {
     ...pane,
     tmuxSession,
-    mark: await processMark(pane.pid),
+    // One that has ended already is known as such, and not as one of which nothing is known.
+    mark: (await processMark(pane.pid)) ?? `${pane.pid}:gone`,
     claudeSessionId: start.session.id,
   };
   const event = sessionEvent(session, "session.launched", project.clock.now(), {

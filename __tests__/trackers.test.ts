@@ -488,7 +488,11 @@ describe("bd close of a worker's own task", () => {
       ["pending", `overseer/${name}/${id}`],
     ]);
     expect(statusOf(id)).toBe("in_progress");
-    const [result] = await fleet.open((project) => project.mail.listMessages({ from: name, limit: 9 }));
+    // It is told after it was recorded.
+    const result = await until("its result is in the mail", async () => {
+      const [sent] = await fleet.open((project) => project.mail.listMessages({ from: name, limit: 9 }));
+      return sent;
+    });
     expect(result).toMatchObject({ type: "result", body: expect.stringContaining("Finished") });
   });
 

@@ -1,22 +1,7 @@
-import { isOpen, type Priority, type TaskStatus } from "./task.ts";
+import { isOpen, type Priority, type TaskFacts, type TaskStatus } from "./task.ts";
 
 /** An issue of beads, in overseer's own terms. */
-export interface Issue {
-  id: string;
-  title: string;
-  body: string;
-  status: TaskStatus;
-  priority: Priority;
-  files: string[];
-  tags: string[];
-  dependsOn: string[];
-  /** Those of them that are not closed, as far as beads says. */
-  waitsFor: string[];
-  reason: string | null;
-  createdAt: number;
-  updatedAt: number;
-  endedAt: number | null;
-}
+export type Issue = TaskFacts;
 
 const BY_PRIORITY: Readonly<Record<Priority, number>> = { urgent: 0, high: 1, normal: 2, low: 3 };
 const BY_NUMBER: readonly Priority[] = ["urgent", "high", "normal", "low", "low"];

@@ -9,6 +9,24 @@ export type TaskStatus = (typeof TASK_STATUSES)[number];
 export const PRIORITIES = ["low", "normal", "high", "urgent"] as const;
 export type Priority = (typeof PRIORITIES)[number];
 
+/** What is known of a task, whoever keeps it. */
+export interface TaskFacts {
+  id: string;
+  title: string;
+  body: string;
+  status: TaskStatus;
+  priority: Priority;
+  files: string[];
+  tags: string[];
+  dependsOn: string[];
+  /** Those of them that are not done yet. */
+  waitsFor: string[];
+  reason: string | null;
+  createdAt: number;
+  updatedAt: number;
+  endedAt: number | null;
+}
+
 /** A person or the orchestrator may declare any open task done; the event keeps who and why. */
 export const TASK_MOVES: Moves<TaskStatus> = {
   todo: ["queued", "done", "cancelled"],

@@ -1,6 +1,6 @@
 import type { EventType, NewEvent } from "../domain/event.ts";
 import type { SessionSignal, SessionState, WaitingReason } from "../domain/session.ts";
-import type { Priority, TaskKind, TaskStatus } from "../domain/task.ts";
+import type { Priority, TaskFacts, TaskKind, TaskStatus } from "../domain/task.ts";
 import type { UsageRecords } from "./usage-contract.ts";
 
 /**
@@ -220,23 +220,9 @@ export interface Leases {
   takeTurn(name: string, everyMs: number, at: number): Promise<number>;
 }
 
-export interface Task {
-  id: string;
+export interface Task extends TaskFacts {
   kind: TaskKind;
   parentId: string | null;
-  title: string;
-  body: string;
-  status: TaskStatus;
-  priority: Priority;
-  files: string[];
-  tags: string[];
-  dependsOn: string[];
-  /** Dependencies that are not done yet. */
-  waitsFor: string[];
-  reason: string | null;
-  createdAt: number;
-  updatedAt: number;
-  endedAt: number | null;
   version: number;
 }
 
